@@ -1,0 +1,1 @@
+//! The admin API: HTTP and JSON over what the CLI prints.

@@ -1,0 +1,1 @@
+//! Leases: the contract that gives one run authority over one branch.

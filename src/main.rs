@@ -1,0 +1,3 @@
+//! The `postern` binary: everything is in the library.
+
+fn main() {}

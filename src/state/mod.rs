@@ -1,0 +1,1 @@
+//! The state: SQLite, written as intended first and as done after.
