@@ -7,11 +7,14 @@
 pub mod admin;
 pub mod branch;
 pub mod cli;
+pub mod config;
 pub mod error;
 pub mod evidence;
 pub mod gate;
 pub mod lease;
 pub mod meter;
+pub mod serve;
+pub mod service;
 pub mod session;
 pub mod state;
 pub mod wire;

@@ -2,36 +2,34 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use secrecy::SecretString;
-use tokio::sync::watch;
 
+use super::control::{Control, Order};
 use crate::error::{ErrorKind, SqlState, UserFacingError};
 use crate::gate::Capabilities;
+use crate::wire::scram::Verifier;
 
 /// Knows the leases and can reach their branches.
 ///
 /// `find` is called before authentication by anyone who can open a connection: it only looks into
 /// memory and costs the same for a name that is there and one that is not.
 pub trait Authority: Send + Sync + 'static {
-    /// The lease with this user name, expired and revoked ones included (for a while), so that a
-    /// client which proves it knows the token is told why it is refused.
+    /// The lease with this user name, ended ones included for a while, so that a client which
+    /// proves it knows the token is told why it is refused.
     fn find(&self, user: &str) -> Option<Arc<Grant>>;
 
     /// Makes sure that the branch's server answers and says how to reach it. Called after
     /// authentication, for each connection. Cancel-safe: dropping the future leaves a start that
     /// is under way to finish or to be undone by the branch room itself.
-    fn reach(
-        &self,
-        grant: &Arc<Grant>,
-    ) -> impl Future<Output = Result<Backend, ReachError>> + Send;
+    fn reach(&self, grant: &Arc<Grant>) -> impl Future<Output = Result<Backend, ReachError>> + Send;
 
     /// The session to this lease's branch is over; paired with every successful `reach`.
     fn left(&self, grant: &Arc<Grant>);
 }
 
-/// The part of a lease that a session needs. Shared by all its sessions.
+/// The part of a lease that sessions need, shared by all of them.
 #[derive(Debug)]
 pub struct Grant {
     /// The lease's id, which is also its user name.
@@ -42,22 +40,78 @@ pub struct Grant {
     pub revision: String,
     /// The branch it lands on.
     pub branch: String,
-    /// The SCRAM-SHA-256 verifier in the form of `pg_authid.rolpassword`.
-    pub verifier: String,
+    /// What is stored of its token.
+    pub verifier: Verifier,
     /// What it may do.
     pub capabilities: Capabilities,
     /// The policy it names, if not the default of its capabilities.
     pub policy: Option<String>,
     /// The database name of the source; the only database it may connect to.
     pub database: String,
-    /// When it ends. Moves when the lease is renewed; `end` is signalled by the lease room.
-    pub expires_at: watch::Receiver<SystemTime>,
-    /// Some once the lease is over; its sessions end at once then.
-    pub end: watch::Receiver<Option<LeaseEnd>>,
     /// How many connections it may have at once.
     pub max_connections: u32,
-    /// How many it has. Kept by the session room.
-    pub connections: std::sync::atomic::AtomicU32,
+    /// Its sessions, and whether it is over.
+    pub life: Life,
+}
+
+/// Whether a lease is over, and the sessions that must hear of it.
+#[derive(Debug, Default)]
+pub struct Life(Mutex<LifeState>);
+
+#[derive(Debug, Default)]
+struct LifeState {
+    end: Option<LeaseEnd>,
+    sessions: Vec<Arc<Control>>,
+}
+
+impl Life {
+    /// The life of a lease that may be over already.
+    pub fn new(end: Option<LeaseEnd>) -> Self {
+        Self(Mutex::new(LifeState { end, sessions: Vec::new() }))
+    }
+
+    /// Why the lease is over, if it is.
+    pub fn ended(&self) -> Option<LeaseEnd> {
+        self.0.lock().end
+    }
+
+    /// The lease is over: no session begins any more, and those that are there end at once.
+    pub fn end(&self, why: LeaseEnd) {
+        let mut state = self.0.lock();
+        state.end.get_or_insert(why);
+        for session in state.sessions.drain(..) {
+            session.order(Order::LeaseEnded(why));
+        }
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.0.lock().sessions.len()
+    }
+
+    /// Lets a session begin, unless the lease is over or has `most` already.
+    pub(super) fn admit(&self, session: &Arc<Control>, most: u32) -> Result<(), NotAdmitted> {
+        let mut state = self.0.lock();
+        if let Some(end) = state.end {
+            return Err(NotAdmitted::Over(end));
+        }
+        if state.sessions.len() >= most as usize {
+            return Err(NotAdmitted::TooMany);
+        }
+        state.sessions.push(Arc::clone(session));
+        Ok(())
+    }
+
+    pub(super) fn leave(&self, session: &Arc<Control>) {
+        self.0.lock().sessions.retain(|other| !Arc::ptr_eq(other, session));
+    }
+}
+
+/// Why a session may not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotAdmitted {
+    Over(LeaseEnd),
+    TooMany,
 }
 
 /// Why a lease is over.
@@ -67,8 +121,16 @@ pub enum LeaseEnd {
     Expired,
     /// Somebody ended it.
     Revoked,
-    /// Its branch was destroyed or lost.
-    BranchGone,
+}
+
+impl LeaseEnd {
+    /// The word for people.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+        }
+    }
 }
 
 /// Where a branch's server listens and whom to log in as.

@@ -4,5 +4,16 @@
 //! May use: `wire` and `gate`. Never here: state, branches' processes, HTTP.
 
 mod authority;
+mod backend;
+mod control;
+mod guard;
+mod listener;
+mod login;
+mod pipe;
+mod registry;
+mod relay;
 
-pub use authority::{Authority, Backend, BackendAddress, Grant, LeaseEnd, ReachError};
+pub use authority::{Authority, Backend, BackendAddress, Grant, LeaseEnd, Life, ReachError};
+pub use guard::{Decision, Guard, Open};
+pub use listener::{Proxy, ProxyError, ProxySettings};
+pub use registry::SessionInfo;

@@ -2,3 +2,16 @@
 //!
 //! Owns: framing, startup parsing, message encoding, the authentication exchange.
 //! May use: nothing above it. Never here: leases, SQL, verdicts.
+
+pub mod frame;
+pub mod message;
+pub mod proxy_protocol;
+pub mod scram;
+pub mod startup;
+pub mod stream;
+pub mod tls;
+
+pub use frame::{FrameError, Header};
+pub use message::ErrorFields;
+pub use startup::{ProtocolVersion, StartupParameters, StartupRequest};
+pub use stream::Stream;

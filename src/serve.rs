@@ -1,0 +1,1 @@
+//! A running postern: the service, the proxy and the admin API together.
