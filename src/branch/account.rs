@@ -274,10 +274,11 @@ fn probe_unprivileged() -> Walls {
 fn run(words: &[OsString], program: &str) -> Result<(), String> {
     let mut words = words.iter().map(OsString::as_os_str).chain([OsStr::new(program)]);
     let Some(first) = words.next() else { return Ok(()) };
-    let output =
-        Command::new(first).args(words).stdin(Stdio::null()).output().map_err(|e| {
-            format!("{}: {e}", first.to_string_lossy())
-        })?;
+    let output = Command::new(first)
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("{}: {e}", first.to_string_lossy()))?;
     if output.status.success() {
         Ok(())
     } else {
@@ -320,7 +321,10 @@ mod tests {
             .block_on(
                 account
                     .walled(Path::new("/bin/sh"))
-                    .args(["-c", "id -u; env | sort; cat /proc/net/route; grep NoNewPrivs /proc/self/status"])
+                    .args([
+                        "-c",
+                        "id -u; env | sort; cat /proc/net/route; grep NoNewPrivs /proc/self/status",
+                    ])
                     .output(),
             )
             .unwrap();

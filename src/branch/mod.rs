@@ -6,4 +6,9 @@
 //! socket, and nothing outside changes before the state says that it will.
 
 pub mod account;
+pub mod config;
+pub mod files;
 pub mod pg;
+pub mod pidfile;
+pub mod process;
+pub mod server;

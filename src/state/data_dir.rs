@@ -34,11 +34,7 @@ impl DataDir {
     /// Makes what is missing and locks the directory against a second postern.
     pub fn open(root: &Path) -> Result<Self, StateError> {
         let failed = |path: &Path, source| StateError::Dir { path: path.to_owned(), source };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o711)
-            .create(root)
-            .map_err(|e| failed(root, e))?;
+        DirBuilder::new().recursive(true).mode(0o711).create(root).map_err(|e| failed(root, e))?;
         let root = root.canonicalize().map_err(|e| failed(root, e))?;
         let lock = Self::lock(&root)?;
         std::fs::set_permissions(&root, Permissions::from_mode(0o711))

@@ -104,8 +104,12 @@ impl UserFacingError for StateError {
         let hint = match self {
             Self::InUse { .. } => "Stop the other postern, or give this one its own --data-dir.",
             Self::Dir { .. } => "The directory must belong to postern's user and be writable.",
-            Self::DiskFull => "Free space on the file system of the data directory; nothing was changed.",
-            Self::Corrupt(_) => "Restore state.db from a backup, or start with an empty data directory.",
+            Self::DiskFull => {
+                "Free space on the file system of the data directory; nothing was changed."
+            }
+            Self::Corrupt(_) => {
+                "Restore state.db from a backup, or start with an empty data directory."
+            }
             Self::TooNew { .. } => "Use the postern that wrote it, or a later one.",
             Self::Locked => "Only postern may open state.db; close the other program.",
             Self::NotFound { .. } | Self::Conflict(_) | Self::Sql(_) | Self::Closed => return None,

@@ -120,12 +120,7 @@ pub fn insert(db: &Connection, row: &LeaseRow) -> Result<(), StateError> {
 }
 
 /// Ends one that holds; `false` when it had ended before.
-pub fn end(
-    db: &Connection,
-    id: &str,
-    state: LeaseState,
-    reason: &str,
-) -> Result<bool, StateError> {
+pub fn end(db: &Connection, id: &str, state: LeaseState, reason: &str) -> Result<bool, StateError> {
     let changed = db
         .prepare_cached(
             "UPDATE lease SET state = ?2, ended_at = ?3, end_reason = ?4

@@ -55,10 +55,8 @@ pub fn done(db: &Connection, id: i64) -> Result<(), StateError> {
 
 /// It was tried and failed; it stays to be tried again.
 pub fn failed(db: &Connection, id: i64, error: &str) -> Result<(), StateError> {
-    db.prepare_cached(
-        "UPDATE outbox SET attempts = attempts + 1, last_error = ?2 WHERE id = ?1",
-    )?
-    .execute(params![id, error])?;
+    db.prepare_cached("UPDATE outbox SET attempts = attempts + 1, last_error = ?2 WHERE id = ?1")?
+        .execute(params![id, error])?;
     Ok(())
 }
 

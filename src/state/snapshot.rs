@@ -83,22 +83,22 @@ pub fn insert(db: &Connection, row: &SnapshotRow) -> Result<(), StateError> {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
     ))?
     .execute(params![
-            row.id,
-            row.name,
-            row.state.as_str(),
-            row.database,
-            row.pg_version,
-            row.pg_major,
-            row.provider,
-            stored_size(row.bytes),
-            stored_size(row.files),
-            row.source,
-            json(&row.sanitized_by)?,
-            json(&row.settings)?,
-            row.fingerprint,
-            row.created_at,
-            row.sealed_at,
-        ])?;
+        row.id,
+        row.name,
+        row.state.as_str(),
+        row.database,
+        row.pg_version,
+        row.pg_major,
+        row.provider,
+        stored_size(row.bytes),
+        stored_size(row.files),
+        row.source,
+        json(&row.sanitized_by)?,
+        json(&row.settings)?,
+        row.fingerprint,
+        row.created_at,
+        row.sealed_at,
+    ])?;
     Ok(())
 }
 
@@ -158,7 +158,9 @@ pub fn list(db: &Connection) -> Result<Vec<SnapshotRow>, StateError> {
 pub fn delete(db: &Connection, id: &str) -> Result<(), StateError> {
     let branches = branches(db, id)?;
     if branches > 0 {
-        return Err(StateError::Conflict(format!("{branches} branches are made of snapshot `{id}`")));
+        return Err(StateError::Conflict(format!(
+            "{branches} branches are made of snapshot `{id}`"
+        )));
     }
     db.prepare_cached("DELETE FROM snapshot WHERE id = ?1")?.execute([id])?;
     Ok(())

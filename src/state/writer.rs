@@ -41,8 +41,7 @@ impl State {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", "ON")?;
         connection.pragma_update(None, "trusted_schema", "OFF")?;
-        let check: String =
-            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if check != "ok" {
             return Err(StateError::Corrupt(check));
         }
