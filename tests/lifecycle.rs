@@ -64,7 +64,9 @@ async fn what_alter_system_set_does_not_survive() {
     .unwrap();
     let server = Server::start(spec(dir.path(), false)).await.unwrap();
     let client = server.connect("postern", "postgres").await.unwrap();
-    for (setting, value) in [("listen_addresses", ""), ("primary_conninfo", ""), ("work_mem", "4MB")] {
+    for (setting, value) in
+        [("listen_addresses", ""), ("primary_conninfo", ""), ("work_mem", "4MB")]
+    {
         let row = client.query_one("SELECT current_setting($1)", &[&setting]).await.unwrap();
         assert_eq!(row.get::<_, &str>(0), value, "{setting}");
     }

@@ -313,21 +313,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_walled_program_has_no_network_and_no_inherited_environment() {
+    #[tokio::test]
+    async fn a_walled_program_has_no_network_and_no_inherited_environment() {
         let account = Account::detect(None).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let output = runtime
-            .block_on(
-                account
-                    .walled(Path::new("/bin/sh"))
-                    .args([
-                        "-c",
-                        "id -u; env | sort; cat /proc/net/route; grep NoNewPrivs /proc/self/status",
-                    ])
-                    .output(),
-            )
-            .unwrap();
+        let script = "id -u; env | sort; cat /proc/net/route; grep NoNewPrivs /proc/self/status";
+        let output =
+            account.walled(Path::new("/bin/sh")).args(["-c", script]).output().await.unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(text.lines().next(), Some(account.uid.to_string().as_str()), "{text}");
         assert!(!text.contains("CARGO"), "{text}");

@@ -263,9 +263,9 @@ mod tests {
     #[test]
     fn a_long_socket_path_is_refused_with_its_length() {
         let mut config = config();
-        config.socket_dir = format!("/{}", "x".repeat(92)).into();
+        config.socket_dir = format!("/{}", "x".repeat(93)).into();
         assert!(config.socket().unwrap_err().contains("has 108 bytes, 107 are allowed"));
-        config.socket_dir = format!("/{}", "x".repeat(91)).into();
+        config.socket_dir = format!("/{}", "x".repeat(92)).into();
         assert!(config.socket().is_ok());
     }
 

@@ -6,6 +6,7 @@
 //! socket, and nothing outside changes before the state says that it will.
 
 pub mod account;
+pub mod clone;
 pub mod config;
 pub mod files;
 pub mod pg;

@@ -103,9 +103,8 @@ impl Drop for Sweep {
     fn drop(&mut self) {
         let left = postern::branch::process::postmasters_below(&self.0).unwrap_or_default();
         for postmaster in left {
-            if let Some(pid) = i32::try_from(postmaster.pid)
-                .ok()
-                .and_then(rustix::process::Pid::from_raw)
+            if let Some(pid) =
+                i32::try_from(postmaster.pid).ok().and_then(rustix::process::Pid::from_raw)
             {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
             }
