@@ -1,0 +1,76 @@
+//! The lock file that a postmaster keeps in its data directory.
+//!
+//! Lines: process id, data directory, start time, port, socket directory, listen address, shared
+//! memory key and id, status. Source: PostgreSQL's `miscadmin.h`, `LOCK_FILE_LINE_…`; the manual
+//! names the file in "Database File Layout".
+
+use std::path::{Path, PathBuf};
+
+use super::process;
+
+/// The lock file of a data directory.
+pub fn path(data_dir: &Path) -> PathBuf {
+    data_dir.join("postmaster.pid")
+}
+
+/// The process that holds the data directory: named by the lock file, there, and working in that
+/// very directory. A file left by a killed server names nobody, or somebody else by now.
+pub fn running(data_dir: &Path) -> Option<u32> {
+    let pid = Lines::read(data_dir)?.pid()?;
+    process::start_time(pid)?;
+    let works_in = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    (works_in == data_dir.canonicalize().ok()?).then_some(pid)
+}
+
+/// Does server `pid` accept connections? On a standby: read-only ones.
+pub fn is_ready(data_dir: &Path, pid: u32) -> bool {
+    Lines::read(data_dir)
+        .is_some_and(|lines| lines.pid() == Some(pid) && lines.nth(7) == Some("ready"))
+}
+
+/// The id of the SysV shared memory segment that the server made.
+pub fn shared_memory_id(data_dir: &Path) -> Option<u32> {
+    Lines::read(data_dir)?.nth(6)?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+struct Lines(String);
+
+impl Lines {
+    fn read(data_dir: &Path) -> Option<Self> {
+        std::fs::read_to_string(path(data_dir)).ok().map(Self)
+    }
+
+    fn nth(&self, index: usize) -> Option<&str> {
+        self.0.lines().nth(index).map(str::trim)
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.nth(0)?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_are_where_the_server_puts_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "4711\n/d\n1700000000\n5432\n/s\n\n  5432001         7\nready   \n";
+        std::fs::write(path(dir.path()), text).unwrap();
+        assert!(is_ready(dir.path(), 4711));
+        assert!(!is_ready(dir.path(), 4712));
+        assert_eq!(shared_memory_id(dir.path()), Some(7));
+        std::fs::write(path(dir.path()), text.replace("ready", "starting")).unwrap();
+        assert!(!is_ready(dir.path(), 4711));
+        std::fs::write(path(dir.path()), "47").unwrap();
+        assert!(!is_ready(dir.path(), 47));
+    }
+
+    #[test]
+    fn a_stale_lock_names_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(path(dir.path()), format!("{}\n", std::process::id())).unwrap();
+        assert_eq!(running(dir.path()), None);
+    }
+}

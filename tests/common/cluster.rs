@@ -1,0 +1,119 @@
+//! Data directories with a database in them, and the means to see that nothing is left.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use postern::branch::account::Account;
+use postern::branch::config::{Config, ROLES};
+use postern::branch::pg::{Install, Installs};
+use postern::branch::server::{Server, ServerSpec, Stop};
+
+/// The installation the tests use.
+pub fn install() -> Install {
+    Installs::find(None).unwrap().newest().unwrap().clone()
+}
+
+/// As whom the tests' servers run.
+pub fn account() -> Account {
+    Account::detect(None).unwrap()
+}
+
+/// A directory that servers can reach, below `base` or the system's temporary directory.
+pub fn temp_dir(base: Option<&Path>) -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("pb.").permissions(std::fs::Permissions::from_mode(0o711));
+    match base {
+        Some(base) => builder.tempdir_in(base).unwrap(),
+        None => builder.tempdir().unwrap(),
+    }
+}
+
+/// A specification of a server in `root/data`, everything else beside it.
+pub fn spec(root: &Path, standby: bool) -> ServerSpec {
+    let install = install();
+    ServerSpec {
+        account: account(),
+        data_dir: root.join("data"),
+        config: Config {
+            dir: root.join("conf"),
+            socket_dir: root.join("s"),
+            name: "test".to_owned(),
+            major: install.major,
+            max_connections: 100,
+            roles: ROLES.map(str::to_owned).to_vec(),
+            settings: BTreeMap::new(),
+        },
+        log_file: root.join("log"),
+        standby,
+        install,
+    }
+}
+
+/// Makes an empty cluster in `root/data`.
+pub async fn initdb(root: &Path) -> PathBuf {
+    let data = root.join("data");
+    let account = account();
+    std::fs::create_dir(&data).unwrap();
+    if account.switches_user() {
+        std::os::unix::fs::chown(&data, Some(account.uid), Some(account.gid)).unwrap();
+    }
+    let output = account
+        .plain(&install().program("initdb"))
+        .args(["-U", "postern", "--no-sync", "-A", "reject", "-E", "UTF8", "--locale=C", "-D"])
+        .arg(&data)
+        .current_dir("/")
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    data
+}
+
+/// A small sealed data directory: roles, database `shop` with one table of 1000 rows.
+pub async fn sealed(root: &Path) -> PathBuf {
+    let data = initdb(root).await;
+    let server = Server::start(spec(root, false)).await.unwrap();
+    let client = server.connect("postern", "postgres").await.unwrap();
+    client
+        .batch_execute("CREATE ROLE postern_read LOGIN; CREATE ROLE postern_write LOGIN; CREATE ROLE postern_migrate LOGIN;")
+        .await
+        .unwrap();
+    client.batch_execute("CREATE DATABASE shop").await.unwrap();
+    let client = server.connect("postern", "shop").await.unwrap();
+    client
+        .batch_execute(
+            "CREATE TABLE item (id int PRIMARY KEY, name text);
+             INSERT INTO item SELECT i, 'item ' || i FROM generate_series(1, 1000) i;
+             GRANT SELECT ON item TO postern_read, postern_write;
+             GRANT INSERT, UPDATE, DELETE ON item TO postern_write;",
+        )
+        .await
+        .unwrap();
+    client.batch_execute("VACUUM (FREEZE, ANALYZE)").await.unwrap();
+    drop(client);
+    server.stop(Stop::Fast).await;
+    data
+}
+
+/// Ends, when the test is over for whatever reason, every server below a directory.
+pub struct Sweep(pub PathBuf);
+
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        let left = postern::branch::process::postmasters_below(&self.0).unwrap_or_default();
+        for postmaster in left {
+            if let Some(pid) =
+                i32::try_from(postmaster.pid).ok().and_then(rustix::process::Pid::from_raw)
+            {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
+            }
+        }
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while !postern::branch::process::working_in(&self.0).is_empty()
+            && std::time::Instant::now() < until
+        {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+}
