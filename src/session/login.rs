@@ -126,16 +126,9 @@ async fn negotiate<A: Authority>(
     let tls = shared.tls.as_ref().filter(|_| settings.tls_mode != TlsMode::Off);
     let mut binding = None;
     let (mut ssl_asked, mut gss_asked) = (false, false);
-    if let (Stream::Tcp(tcp), Some(_)) = (&stream, tls) {
-        let mut first = [0; 1];
-        match tcp.peek(&mut first).await {
-            Ok(1) if first[0] == HANDSHAKE_RECORD => {
-                ssl_asked = true;
-                (stream, binding) = encrypt(shared, stream, true).await?;
-            }
-            Ok(1) => {}
-            _ => return Err(Refusal::Silent),
-        }
+    if tls.is_some() && first_byte(&stream).await? == Some(HANDSHAKE_RECORD) {
+        ssl_asked = true;
+        (stream, binding) = encrypt(shared, stream, true).await?;
     }
     loop {
         let request = match startup::read(&mut stream).await {
@@ -153,9 +146,16 @@ async fn negotiate<A: Authority>(
             StartupRequest::Ssl if !ssl_asked => {
                 ssl_asked = true;
                 let possible = tls.is_some() && matches!(stream, Stream::Tcp(_));
+                if possible && has_unread(&stream) {
+                    // Sent in the clear, ahead of the handshake, to be taken for encrypted.
+                    return Err(Refusal::Silent);
+                }
                 let answer: &[u8] = if possible { b"S" } else { b"N" };
                 stream.write_all(answer).await.map_err(|_| Refusal::Silent)?;
                 if possible {
+                    if first_byte(&stream).await? != Some(HANDSHAKE_RECORD) {
+                        return Err(Refusal::Silent);
+                    }
                     (stream, binding) = encrypt(shared, stream, false).await?;
                 }
             }
@@ -186,8 +186,26 @@ async fn negotiate<A: Authority>(
     }
 }
 
-/// The handshake reads the socket itself, which has been read up to here and not further: what a
-/// client sent in the clear ahead of it is taken for a broken handshake (CVE-2021-23214).
+/// The next byte from a TCP client, which stays unread.
+async fn first_byte(stream: &Stream) -> Result<Option<u8>, Refusal> {
+    let Stream::Tcp(tcp) = stream else { return Ok(None) };
+    let mut first = [0; 1];
+    match tcp.peek(&mut first).await {
+        Ok(1) => Ok(Some(first[0])),
+        _ => Err(Refusal::Silent),
+    }
+}
+
+/// Has a TCP client sent something that nobody read yet?
+fn has_unread(stream: &Stream) -> bool {
+    use rustix::net::{RecvFlags, recv};
+    let Stream::Tcp(tcp) = stream else { return false };
+    let mut byte = [0; 1];
+    recv(tcp, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT).is_ok_and(|(n, _)| n > 0)
+}
+
+/// The handshake reads the socket itself, which has been read up to here and not further: nothing
+/// that a client sent in the clear can be taken for what it sent encrypted (CVE-2021-23214).
 async fn encrypt<A: Authority>(
     shared: &Shared<A>,
     stream: Stream,
