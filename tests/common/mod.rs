@@ -2,3 +2,5 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub mod cluster;
+pub mod mount;
+pub mod world;
