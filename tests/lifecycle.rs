@@ -7,7 +7,7 @@ use std::time::Instant;
 use common::cluster::{Sweep, initdb, sealed, spec, temp_dir};
 use common::mount::Mount;
 use common::world::{self, leftovers, orphan_segments};
-use postern::branch::process::{postmasters_below, working_in};
+use postern::branch::process::{Process, postmasters_below, working_in};
 use postern::branch::server::{Server, ServerError, Stop};
 use postern::branch::{BranchError, BranchSpec};
 use postern::state::StateError;
@@ -28,6 +28,7 @@ async fn a_server_starts_answers_and_leaves_nothing() {
         ("listen_addresses", ""),
         ("dynamic_shared_memory_type", "mmap"),
         ("fsync", "off"),
+        ("synchronous_commit", "on"),
         ("max_wal_senders", "0"),
         ("archive_mode", "off"),
         ("cluster_name", "test"),
@@ -290,9 +291,27 @@ async fn many_callers_start_a_branch_once_and_a_dead_server_is_replaced() {
     assert_eq!(running.len(), 1);
 
     let segments = orphan_segments();
-    let pid = rustix::process::Pid::from_raw(running[0].pid.cast_signed()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    // A backend at work does not notice that its postmaster is gone, and must not go on beside
+    // the next server.
+    let busy = world.connect(&id, "postern_write", true).await;
+    let at_work = tokio::spawn(async move {
+        busy.batch_execute("SELECT count(*) FROM generate_series(1, 4000000000)").await
+    });
+    let watch = world.connect(&id, "postern", true).await;
+    while watch
+        .query_one("SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^SELECT count.*series'", &[])
+        .await
+        .unwrap()
+        .get::<_, i64>(0)
+        < 2
+    {
+        tokio::task::yield_now().await;
+    }
+    let old = Process::hold(running[0].pid, None).unwrap().unwrap();
+    old.signal(rustix::process::Signal::KILL);
+    old.ended().await;
     assert_eq!(world.items(&id).await, 1000);
+    assert!(at_work.await.unwrap().is_err());
     let again = postmasters_below(&world.data.branches()).unwrap();
     assert!(again.len() == 1 && again[0].pid != running[0].pid);
     assert_eq!(orphan_segments(), segments);

@@ -79,6 +79,7 @@ impl Server {
         if let Some(pid) = pidfile::running(&spec.data_dir) {
             return Err(ServerError::Running { pid });
         }
+        files::remove_leftovers(&spec.data_dir).await;
         let prepared = spec.clone();
         let (log, log_start) = tokio::task::spawn_blocking(move || files::prepare(&prepared))
             .await
@@ -265,7 +266,8 @@ async fn end(process: &Process, data_dir: &Path, how: Stop) {
     process.signal(Signal::QUIT);
     if !ended_within(process, IMMEDIATE_PATIENCE).await {
         tracing::error!(pid = process.pid(), "a server does not stop: killing it");
-        files::kill_all(process, data_dir).await;
+        process.signal(Signal::KILL);
+        process.ended().await;
     }
     files::remove_leftovers(data_dir).await;
 }
