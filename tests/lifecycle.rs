@@ -1,5 +1,7 @@
 //! A server's and a branch's life, on real PostgreSQL.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a step that fails fails its test")]
+
 mod common;
 
 use std::time::Instant;
@@ -10,6 +12,7 @@ use common::world::{self, leftovers, orphan_segments};
 use postern::branch::process::{Process, postmasters_below, working_in};
 use postern::branch::server::{Server, ServerError, Stop};
 use postern::branch::{BranchError, BranchSpec};
+use postern::error::{SqlState, UserFacingError as _};
 use postern::state::StateError;
 use std::path::Path;
 use std::time::Duration;
@@ -116,7 +119,7 @@ async fn nobody_but_postern_logs_in_and_nothing_goes_out() {
     if account.walls.network() {
         let client = server.connect("postern", "shop").await.unwrap();
         client.batch_execute("CREATE TABLE seen (line text)").await.unwrap();
-        let program = r#"COPY seen FROM PROGRAM 'cat /proc/net/dev /proc/net/route; env; id -u'"#;
+        let program = "COPY seen FROM PROGRAM 'cat /proc/net/dev /proc/net/route; env; id -u'";
         client.batch_execute(program).await.unwrap();
         let rows = client.query("SELECT line FROM seen", &[]).await.unwrap();
         let text: Vec<&str> = rows.iter().map(|r| r.get(0)).collect();
@@ -392,4 +395,84 @@ async fn a_creation_that_fails_or_is_given_up_leaves_nothing() {
     branches.reconcile().await.unwrap();
     assert_eq!(leftovers(dir.path()), [""; 0]);
     assert!(branches.list().await.unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_refuses_one_branch_and_harms_no_other() {
+    let Some(mount) = Mount::new("xfs", 400) else { return };
+    let (world, _sweep) = world::make(&mount.path(), "copy").await;
+    let first = world.branch(false).await;
+    assert_eq!(world.items(&first).await, 1000);
+    // Copies where sharing is possible are shared by the kernel; real space is taken like this.
+    let ballast = mount.path().join("ballast");
+    let file = std::fs::File::create(&ballast).unwrap();
+    while let Err(e) = rustix::fs::fallocate(
+        &file,
+        rustix::fs::FallocateFlags::empty(),
+        0,
+        free(&mount.path()).saturating_sub(256 << 10),
+    ) {
+        assert_eq!(e, rustix::io::Errno::NOSPC);
+    }
+    let mut error = None;
+    for _ in 0..50 {
+        match world.branches.create("shop", BranchSpec::default(), |_, _| Ok(())).await {
+            Ok(row) => drop(row),
+            Err(e) => {
+                error = Some(e);
+                break;
+            }
+        }
+    }
+    let error = error.expect("the disk fills up");
+    assert_eq!(error.sqlstate(), SqlState::DISK_FULL, "{error}");
+    assert!(error.hint().is_some() || matches!(error, BranchError::State(_)));
+    assert_eq!(world.items(&first).await, 1000);
+
+    std::fs::remove_file(&ballast).unwrap();
+    for branch in world.branches.list().await.unwrap() {
+        // One that could not be undone for want of space is undone by the reconciler.
+        let _ = world.branches.destroy(&branch.id).await;
+    }
+    world.branches.reconcile().await.unwrap();
+    world.branches.reconcile().await.unwrap();
+    assert_eq!(leftovers(&mount.path()), [""; 0]);
+    let again = world.branch(false).await;
+    assert_eq!(world.items(&again).await, 1000);
+    world.branches.shutdown().await;
+}
+
+fn free(path: &Path) -> u64 {
+    let stat = rustix::fs::statvfs(path).unwrap();
+    stat.f_bavail * stat.f_frsize
+}
+
+/// The same life, with postern an ordinary user: by running this test binary as one.
+#[test]
+fn branches_without_root() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let account = common::cluster::account();
+    let binary = std::env::current_exe().unwrap();
+    let output = std::process::Command::new("setpriv")
+        .args([format!("--reuid={}", account.uid), format!("--regid={}", account.gid)])
+        .args(["--init-groups", "--"])
+        .arg(&binary)
+        .args([
+            "--exact",
+            "branches_by_copy_on_memory",
+            "nobody_but_postern_logs_in_and_nothing_goes_out",
+        ])
+        .args(["--nocapture"])
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let (text, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if errors.contains("Permission denied") && errors.contains("failed to execute") {
+        eprintln!("SKIPPED: {} cannot run {}", account.user, binary.display());
+        return;
+    }
+    assert!(text.contains("2 passed"), "{text}\n{errors}");
 }

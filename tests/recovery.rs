@@ -1,9 +1,12 @@
 //! Postern is killed at every marked point and at random instants: whoever starts next must find
 //! nothing that the state does not know, and nothing dead that the state calls live.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a step that fails fails its test")]
+
 mod common;
 
 use std::collections::HashSet;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -98,7 +101,6 @@ async fn every_failpoint(root: &Path, provider: &str) {
     for name in failpoint::ALL {
         let mut child = start_child(root, provider, Some(name));
         let status = tokio::task::spawn_blocking(move || child.wait()).await.unwrap().unwrap();
-        use std::os::unix::process::ExitStatusExt as _;
         assert_eq!(status.signal(), Some(9), "{name}: {status}");
         let world = check(root, provider, name).await;
         clear(root, world, name).await;

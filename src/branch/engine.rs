@@ -153,8 +153,10 @@ impl UserFacingError for EngineError {
     }
 
     fn message(&self) -> String {
-        self.inner()
-            .map_or_else(|| "the branch's files could not be handled".to_owned(), |e| e.message())
+        self.inner().map_or_else(
+            || "the branch's files could not be handled".to_owned(),
+            UserFacingError::message,
+        )
     }
 
     fn hint(&self) -> Option<String> {

@@ -126,7 +126,7 @@ pub(super) async fn kill_rest(data_dir: &Path) {
     }
 }
 
-/// Removes what a killed postmaster leaves: processes, the SysV segment (where it had no IPC
+/// Removes what a killed postmaster leaves: processes, the System V segment (where it had no IPC
 /// namespace of its own) and the lock file. One that shut down has removed its lock file.
 pub(super) async fn remove_leftovers(data_dir: &Path) {
     if !pidfile::path(data_dir).exists() || pidfile::running(data_dir).is_some() {
@@ -139,7 +139,7 @@ pub(super) async fn remove_leftovers(data_dir: &Path) {
     let _ = std::fs::remove_file(pidfile::path(data_dir));
 }
 
-/// Removes a SysV segment if it is in our own IPC namespace, nobody is attached, and it belongs to
+/// Removes a System V segment if it is in our own IPC namespace, nobody is attached, and it belongs to
 /// who owns the data directory. Ids are small numbers that other programs have too, and a server
 /// with an IPC namespace of its own took its segment along.
 async fn remove_segment(data_dir: &Path, id: u32) {

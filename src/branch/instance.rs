@@ -230,7 +230,7 @@ impl Engine for Instance {
                 .map_err(EngineError::io("emptying the trash"))?;
             for dir in entries.flatten().map(|entry| entry.path()) {
                 // What another provider made is deleted by the one that always can.
-                this.provider.destroy(&dir).or_else(|_| clone::Copy.destroy(&dir))?;
+                this.provider.destroy(&dir).or_else(|_| clone::CopyFiles.destroy(&dir))?;
             }
             Ok(())
         })

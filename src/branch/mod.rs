@@ -14,6 +14,7 @@ pub mod files;
 pub mod instance;
 pub mod pg;
 pub mod pidfile;
+pub mod probe;
 pub mod process;
 pub mod server;
 

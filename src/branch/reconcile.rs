@@ -108,8 +108,8 @@ impl Branches {
                     return self.take(core, server).await;
                 }
             }
-            BranchState::Stopping | BranchState::Stopped => {}
-            BranchState::Creating | BranchState::Destroying | BranchState::Failed => {}
+            // Nobody should run there.
+            _ => {}
         }
         for server in &found {
             engine.end_server(server).await?;

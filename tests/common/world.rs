@@ -106,7 +106,7 @@ impl World {
     }
 }
 
-/// Everything outside the state that branches could have left, with the SysV segments.
+/// Everything outside the state that branches could have left, with the System V segments.
 pub fn leftovers(root: &Path) -> Vec<String> {
     let mut left = Vec::new();
     for dir in ["branches", "s", "trash"] {
@@ -124,7 +124,7 @@ pub fn leftovers(root: &Path) -> Vec<String> {
     left
 }
 
-/// SysV segments of the servers' user that nobody is attached to.
+/// System V segments of the servers' user that nobody is attached to.
 pub fn orphan_segments() -> usize {
     let uid = account().uid.to_string();
     let table = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
