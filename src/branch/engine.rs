@@ -53,6 +53,9 @@ pub trait Engine: std::fmt::Debug + Send + Sync {
     /// What the branch takes on disk.
     fn usage<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Usage, EngineError>>;
 
+    /// Are the branch's files there?
+    fn has_files(&self, id: &str) -> bool;
+
     /// Everything of branches that is outside the state: what is known must be in the state.
     fn outside(&self) -> BoxFuture<'_, Result<Outside, EngineError>>;
 

@@ -464,7 +464,13 @@ impl Branches {
         }
         let inner = &self.inner;
         let known = core.row.server.clone();
-        self.set_state(core, BranchState::Destroying, known).await?;
+        match self.set_state(core, BranchState::Destroying, known.clone()).await {
+            // What makes space must not need any.
+            Err(BranchError::State(StateError::DiskFull)) if inner.data.use_reserve() => {
+                self.set_state(core, BranchState::Destroying, known).await?;
+            }
+            other => other?,
+        }
         failpoint::hit("destroy.intended");
         if let Some(server) = core.server.take() {
             server.stop(Stop::Immediate).await;
