@@ -43,7 +43,7 @@ impl Walls {
         matches!(self, Self::Root | Self::UserNamespace)
     }
 
-    /// Does the server's SysV memory vanish with it? Else a killed one leaves a segment behind.
+    /// Does the server's System V memory vanish with it? Else a killed one leaves a segment behind.
     pub const fn ipc(self) -> bool {
         self.network()
     }
@@ -88,35 +88,18 @@ impl Account {
     /// A command that runs `program` as the servers' user behind the walls. Its environment is
     /// empty save `PATH` and the locale: what postern was started with is not the server's matter.
     pub fn walled(&self, program: &Path) -> tokio::process::Command {
-        self.command(&self.wall_words(), program)
+        command(&self.wall_words(), program)
     }
 
     /// A command that runs `program` as the servers' user, but with postern's own network: for
     /// programs such as `initdb` and `pg_dump` that have to reach something.
     pub fn plain(&self, program: &Path) -> tokio::process::Command {
-        self.command(&self.user_words(), program)
+        command(&self.user_words(), program)
     }
 
     /// Does postern act as another user than the servers (so files must change owner)?
     pub const fn switches_user(&self) -> bool {
         matches!(self.walls, Walls::Root)
-    }
-
-    fn command(&self, words: &[OsString], program: &Path) -> tokio::process::Command {
-        let mut command = match words.split_first() {
-            Some((first, rest)) => {
-                let mut command = tokio::process::Command::new(first);
-                command.args(rest).arg(program);
-                command
-            }
-            None => tokio::process::Command::new(program),
-        };
-        command
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()))
-            .env("LC_ALL", "C.UTF-8")
-            .stdin(Stdio::null());
-        command
     }
 
     fn wall_words(&self) -> Vec<OsString> {
@@ -153,6 +136,23 @@ impl Account {
         let words = self.wall_words();
         run(&words, "true").map_err(|why| AccountError::Walls { why })
     }
+}
+
+fn command(words: &[OsString], program: &Path) -> tokio::process::Command {
+    let mut command = match words.split_first() {
+        Some((first, rest)) => {
+            let mut command = tokio::process::Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+        None => tokio::process::Command::new(program),
+    };
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into()))
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::null());
+    command
 }
 
 /// Why servers cannot be run as wished.

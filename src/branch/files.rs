@@ -111,11 +111,13 @@ pub(super) fn remove_sockets(socket_dir: &Path) {
     }
 }
 
-/// Kills a postmaster that does not react, and the processes of its data directory after it, and
-/// waits until they are gone.
-pub(super) async fn kill_all(postmaster: &Process, data_dir: &Path) {
-    postmaster.signal(Signal::KILL);
-    postmaster.ended().await;
+/// Kills every process of a server that still works in a data directory, and waits until they are
+/// gone.
+///
+/// Needed after a postmaster was killed: its children end by themselves only when they next look.
+/// PostgreSQL's own guard against a second server is the shared memory segment, which a server in
+/// another IPC namespace does not see.
+pub(super) async fn kill_rest(data_dir: &Path) {
     for pid in process::working_in(data_dir) {
         if let Ok(Some(backend)) = Process::hold(pid, None) {
             backend.signal(Signal::KILL);
@@ -124,19 +126,20 @@ pub(super) async fn kill_all(postmaster: &Process, data_dir: &Path) {
     }
 }
 
-/// Removes what a server that did not shut down cleanly leaves: its SysV segment (where it had no
-/// IPC namespace of its own) and its lock file.
+/// Removes what a killed postmaster leaves: processes, the System V segment (where it had no IPC
+/// namespace of its own) and the lock file. One that shut down has removed its lock file.
 pub(super) async fn remove_leftovers(data_dir: &Path) {
-    if pidfile::running(data_dir).is_some() {
+    if !pidfile::path(data_dir).exists() || pidfile::running(data_dir).is_some() {
         return;
     }
+    kill_rest(data_dir).await;
     if let Some(id) = pidfile::shared_memory_id(data_dir) {
         remove_segment(data_dir, id).await;
     }
     let _ = std::fs::remove_file(pidfile::path(data_dir));
 }
 
-/// Removes a SysV segment if it is in our own IPC namespace, nobody is attached, and it belongs to
+/// Removes a System V segment if it is in our own IPC namespace, nobody is attached, and it belongs to
 /// who owns the data directory. Ids are small numbers that other programs have too, and a server
 /// with an IPC namespace of its own took its segment along.
 async fn remove_segment(data_dir: &Path, id: u32) {

@@ -8,8 +8,21 @@
 pub mod account;
 pub mod clone;
 pub mod config;
+pub mod engine;
+pub mod failpoint;
 pub mod files;
+pub mod instance;
 pub mod pg;
 pub mod pidfile;
+pub mod probe;
 pub mod process;
 pub mod server;
+
+mod manager;
+mod reconcile;
+
+pub use engine::BranchError;
+pub use manager::{BranchInfo, BranchSpec, Branches, Endpoint};
+
+/// What every branch's id begins with; no other file in the data directory does.
+pub const ID_PREFIX: &str = "br_";

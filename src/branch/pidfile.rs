@@ -28,7 +28,7 @@ pub fn is_ready(data_dir: &Path, pid: u32) -> bool {
         .is_some_and(|lines| lines.pid() == Some(pid) && lines.nth(7) == Some("ready"))
 }
 
-/// The id of the SysV shared memory segment that the server made.
+/// The id of the System V shared memory segment that the server made.
 pub fn shared_memory_id(data_dir: &Path) -> Option<u32> {
     Lines::read(data_dir)?.nth(6)?.split_ascii_whitespace().nth(1)?.parse().ok()
 }

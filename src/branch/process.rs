@@ -108,6 +108,8 @@ pub fn start_time(pid: u32) -> Option<u64> {
 pub struct Postmaster {
     /// Its process id.
     pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start: u64,
     /// Its data directory, as far as the kernel still knows its path.
     pub data_dir: PathBuf,
 }
@@ -119,8 +121,10 @@ pub fn postmasters_below(root: &Path) -> io::Result<Vec<Postmaster>> {
     let mut found = Vec::new();
     // A postmaster's parent does not itself work in the same data directory.
     for (pid, parent, data_dir) in &members {
-        if !members.iter().any(|(other, _, dir)| other == parent && dir == data_dir) {
-            found.push(Postmaster { pid: *pid, data_dir: data_dir.clone() });
+        if !members.iter().any(|(other, _, dir)| other == parent && dir == data_dir)
+            && let Some(start) = start_time(*pid)
+        {
+            found.push(Postmaster { pid: *pid, start, data_dir: data_dir.clone() });
         }
     }
     Ok(found)

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::account::Account;
 use super::config::{Config, SUPERUSER};
 use super::pg::Install;
-use super::process::Process;
-use super::{files, pidfile};
+use super::process::{Postmaster, Process};
+use super::{failpoint, files, pidfile};
 use crate::error::{ErrorKind, SqlState, UserFacingError};
 
 /// How long a server may take from spawn to ready. Crash recovery of a busy branch is the long
@@ -79,6 +79,7 @@ impl Server {
         if let Some(pid) = pidfile::running(&spec.data_dir) {
             return Err(ServerError::Running { pid });
         }
+        files::remove_leftovers(&spec.data_dir).await;
         let prepared = spec.clone();
         let (log, log_start) = tokio::task::spawn_blocking(move || files::prepare(&prepared))
             .await
@@ -101,6 +102,7 @@ impl Server {
             .spawn()
             .map_err(|e| ServerError::Spawn { why: e.to_string() })?;
         let held = child.id().map(|pid| Process::hold(pid, None));
+        failpoint::hit("start.spawned");
         // Reaps it whenever it ends; until then the number stays its own.
         tokio::spawn(async move { child.wait().await });
 
@@ -238,10 +240,10 @@ impl Server {
     }
 }
 
-/// Ends a postmaster that nobody holds, known by process id and data directory, at once.
-pub async fn end_postmaster(pid: u32, data_dir: &Path) -> std::io::Result<()> {
-    if let Some(process) = Process::hold(pid, None)? {
-        end(&process, data_dir, Stop::Immediate).await;
+/// Ends a postmaster that nobody holds, at once.
+pub async fn end_postmaster(postmaster: &Postmaster) -> std::io::Result<()> {
+    if let Some(process) = Process::hold(postmaster.pid, Some(postmaster.start))? {
+        end(&process, &postmaster.data_dir, Stop::Immediate).await;
     }
     Ok(())
 }
@@ -264,7 +266,8 @@ async fn end(process: &Process, data_dir: &Path, how: Stop) {
     process.signal(Signal::QUIT);
     if !ended_within(process, IMMEDIATE_PATIENCE).await {
         tracing::error!(pid = process.pid(), "a server does not stop: killing it");
-        files::kill_all(process, data_dir).await;
+        process.signal(Signal::KILL);
+        process.ended().await;
     }
     files::remove_leftovers(data_dir).await;
 }

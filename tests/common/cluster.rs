@@ -58,27 +58,37 @@ pub async fn initdb(root: &Path) -> PathBuf {
     if account.switches_user() {
         std::os::unix::fs::chown(&data, Some(account.uid), Some(account.gid)).unwrap();
     }
-    let output = account
+    initdb_in(&data).await;
+    data
+}
+
+/// Makes an empty cluster in an empty directory.
+pub async fn initdb_in(data: &Path) {
+    let output = account()
         .plain(&install().program("initdb"))
         .args(["-U", "postern", "--no-sync", "-A", "reject", "-E", "UTF8", "--locale=C", "-D"])
-        .arg(&data)
+        .arg(data)
         .current_dir("/")
         .output()
         .await
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    data
 }
 
 /// A small sealed data directory: roles, database `shop` with one table of 1000 rows.
 pub async fn sealed(root: &Path) -> PathBuf {
     let data = initdb(root).await;
+    fill(root).await;
+    data
+}
+
+/// Makes the roles and the database `shop` in `root/data`, and stops cleanly.
+pub async fn fill(root: &Path) {
     let server = Server::start(spec(root, false)).await.unwrap();
     let client = server.connect("postern", "postgres").await.unwrap();
-    client
-        .batch_execute("CREATE ROLE postern_read LOGIN; CREATE ROLE postern_write LOGIN; CREATE ROLE postern_migrate LOGIN;")
-        .await
-        .unwrap();
+    let roles = "CREATE ROLE postern_read LOGIN; CREATE ROLE postern_write LOGIN;
+                 CREATE ROLE postern_migrate LOGIN;";
+    client.batch_execute(roles).await.unwrap();
     client.batch_execute("CREATE DATABASE shop").await.unwrap();
     let client = server.connect("postern", "shop").await.unwrap();
     client
@@ -93,7 +103,6 @@ pub async fn sealed(root: &Path) -> PathBuf {
     client.batch_execute("VACUUM (FREEZE, ANALYZE)").await.unwrap();
     drop(client);
     server.stop(Stop::Fast).await;
-    data
 }
 
 /// Ends, when the test is over for whatever reason, every server below a directory.

@@ -11,9 +11,9 @@ use super::{CloneError, CloneProvider, Owner, walk};
 
 /// Copies. See the module.
 #[derive(Debug, Clone, Copy)]
-pub struct Copy;
+pub struct CopyFiles;
 
-impl CloneProvider for Copy {
+impl CloneProvider for CopyFiles {
     fn name(&self) -> &'static str {
         "copy"
     }
@@ -67,8 +67,7 @@ fn copy_range(from: &File, to: &File, start: u64, end: u64) -> io::Result<()> {
         match copy_file_range(from, Some(&mut at), to, Some(&mut target), length) {
             // The file became shorter while we copied.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => {}
-            Err(Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             // Kernels and file systems that cannot do it in the kernel: the same, by hand.
             Err(Errno::NOSYS | Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM) => {
                 return copy_by_hand(from, to, at, end);

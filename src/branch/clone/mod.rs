@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::error::{ErrorKind, SqlState, UserFacingError};
 
 pub use btrfs::Btrfs;
-pub use copy::Copy;
+pub use copy::CopyFiles;
 pub use reflink::Reflink;
 
 /// Whom the files of a clone belong to; `None` leaves them to postern's own user.
@@ -74,7 +74,7 @@ pub fn choose(
     wanted: Option<&str>,
 ) -> Result<(Arc<dyn CloneProvider>, Vec<ProviderProbe>), CloneError> {
     let providers: [Arc<dyn CloneProvider>; 3] =
-        [Arc::new(Btrfs), Arc::new(Reflink), Arc::new(Copy)];
+        [Arc::new(Btrfs), Arc::new(Reflink), Arc::new(CopyFiles)];
     let probes: Vec<_> = providers.iter().map(|p| probe(p.as_ref(), data_root)).collect();
     let works = |p: &&Arc<dyn CloneProvider>| probes.iter().any(|r| r.name == p.name() && r.works);
     let chosen = match wanted {
@@ -102,7 +102,7 @@ pub fn by_name(name: &str) -> Result<Arc<dyn CloneProvider>, CloneError> {
     match name {
         "btrfs" => Ok(Arc::new(Btrfs)),
         "reflink" => Ok(Arc::new(Reflink)),
-        "copy" => Ok(Arc::new(Copy)),
+        "copy" => Ok(Arc::new(CopyFiles)),
         _ => Err(CloneError::Unknown { name: name.to_owned() }),
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     fn a_copy_is_whole_writable_and_leaves_the_source_alone() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        Copy.prepare(&from, None).unwrap();
+        CopyFiles.prepare(&from, None).unwrap();
         std::fs::create_dir(from.join("base")).unwrap();
         std::fs::write(from.join("base/1"), vec![7u8; 100_001]).unwrap();
         let hole = std::fs::File::create(from.join("base/2")).unwrap();
@@ -246,21 +246,21 @@ mod tests {
         std::fs::write(from.join("postmaster.pid"), "1").unwrap();
         std::fs::create_dir(from.join("pg_dynshmem")).unwrap();
         std::fs::write(from.join("pg_dynshmem/mmap.1"), "x").unwrap();
-        Copy.seal(&from).unwrap();
+        CopyFiles.seal(&from).unwrap();
         let mode = |p: PathBuf| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(from.clone()), mode(from.join("base/1"))), (0o500, 0o400));
 
-        Copy.clone_dir(&from, &to, None).unwrap();
+        CopyFiles.clone_dir(&from, &to, None).unwrap();
         assert_eq!((mode(to.clone()), mode(to.join("base/1"))), (0o700, 0o600));
         assert_eq!(std::fs::read(to.join("base/1")).unwrap(), vec![7u8; 100_001]);
         assert_eq!(std::fs::metadata(to.join("base/2")).unwrap().len(), 1 << 30);
         assert!(!to.join("postmaster.pid").exists());
         assert!(!to.join("pg_dynshmem/mmap.1").exists() && to.join("pg_dynshmem").exists());
         // A hole stays a hole.
-        assert!(Copy.usage(&to).unwrap().bytes < 1 << 20);
-        Copy.destroy(&to).unwrap();
+        assert!(CopyFiles.usage(&to).unwrap().bytes < 1 << 20);
+        CopyFiles.destroy(&to).unwrap();
         assert!(!to.exists());
-        Copy.destroy(&from).unwrap();
+        CopyFiles.destroy(&from).unwrap();
         assert!(!from.exists(), "a sealed directory can be deleted");
     }
 
@@ -268,10 +268,10 @@ mod tests {
     fn a_link_out_of_the_data_directory_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        Copy.prepare(&from, None).unwrap();
+        CopyFiles.prepare(&from, None).unwrap();
         std::os::unix::fs::symlink("/etc", from.join("link")).unwrap();
-        assert!(matches!(Copy.clone_dir(&from, &to, None), Err(CloneError::Special { .. })));
-        Copy.destroy(&from).unwrap();
+        assert!(matches!(CopyFiles.clone_dir(&from, &to, None), Err(CloneError::Special { .. })));
+        CopyFiles.destroy(&from).unwrap();
         assert!(Path::new("/etc/passwd").exists());
     }
 

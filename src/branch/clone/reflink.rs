@@ -1,4 +1,5 @@
-//! Sharing extents file by file (FICLONE, ioctl_ficlone(2)): XFS, btrfs and others, no privilege.
+//! Sharing extents file by file (`FICLONE`, manual page `ioctl_ficlone(2)`): XFS, btrfs
+//! and others, no privilege.
 
 use std::path::Path;
 
