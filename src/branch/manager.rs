@@ -274,7 +274,7 @@ impl Branches {
             snapshot_id: snapshot.id.clone(),
             parent_id: None,
             state: BranchState::Creating,
-            provider: inner.engine.provider().name().to_owned(),
+            provider: inner.engine.provider_for(&snapshot.provider).to_owned(),
             standby: spec.read_only,
             database: snapshot.database.clone(),
             pg_major: snapshot.pg_major,
