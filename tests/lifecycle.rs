@@ -9,6 +9,8 @@ use std::time::Instant;
 use common::cluster::{Sweep, initdb, sealed, spec, temp_dir};
 use common::mount::Mount;
 use common::world::{self, leftovers, orphan_segments};
+use postern::branch::account::Walls;
+use postern::branch::pidfile;
 use postern::branch::process::{Process, postmasters_below, working_in};
 use postern::branch::server::{Server, ServerError, Stop};
 use postern::branch::{BranchError, BranchSpec};
@@ -331,7 +333,7 @@ async fn idle_branches_stop_and_used_ones_do_not() {
     let (used, idle) = (world.branch(false).await, world.branch(false).await);
     world.branches.enter(&used, false).await.unwrap();
     world.branches.ensure_started(&idle, false).await.unwrap();
-    assert_eq!(world.branches.stop_idle(Duration::from_secs(60)).await, 0);
+    assert_eq!(world.branches.stop_idle(Duration::from_mins(1)).await, 0);
     assert_eq!(world.branches.stop_idle(Duration::ZERO).await, 1);
     assert_eq!(world.branches.show(&used).await.unwrap().state, "running");
     assert_eq!(world.branches.show(&idle).await.unwrap().state, "stopped");
@@ -415,6 +417,7 @@ async fn a_full_disk_refuses_one_branch_and_harms_no_other() {
         assert_eq!(e, rustix::io::Errno::NOSPC);
     }
     let mut error = None;
+    // Anything from here on may meet the full disk.
     for _ in 0..50 {
         match world.branches.create("shop", BranchSpec::default(), |_, _| Ok(())).await {
             Ok(row) => drop(row),
@@ -429,11 +432,23 @@ async fn a_full_disk_refuses_one_branch_and_harms_no_other() {
     assert!(error.hint().is_some() || matches!(error, BranchError::State(_)));
     assert_eq!(world.items(&first).await, 1000);
 
-    std::fs::remove_file(&ballast).unwrap();
+    // Destroying is what makes space: it must not need any.
+    let rest = std::fs::File::create(mount.path().join("rest")).unwrap();
+    let mut size = 1 << 20;
+    while size >= 512 {
+        let at = rest.metadata().unwrap().len();
+        if rustix::fs::fallocate(&rest, rustix::fs::FallocateFlags::empty(), at, size).is_err() {
+            size /= 2;
+        }
+    }
     for branch in world.branches.list().await.unwrap() {
         // One that could not be undone for want of space is undone by the reconciler.
-        let _ = world.branches.destroy(&branch.id).await;
+        match world.branches.destroy(&branch.id).await {
+            Ok(()) | Err(BranchError::Gone { .. }) => {}
+            Err(e) => panic!("{e}"),
+        }
     }
+    std::fs::remove_file(&ballast).unwrap();
     world.branches.reconcile().await.unwrap();
     world.branches.reconcile().await.unwrap();
     assert_eq!(leftovers(&mount.path()), [""; 0]);
@@ -464,7 +479,7 @@ fn branches_without_root() {
             "branches_by_copy_on_memory",
             "nobody_but_postern_logs_in_and_nothing_goes_out",
         ])
-        .args(["--nocapture"])
+        .args(["a_killed_server_leaves_no_segment", "--nocapture"])
         .current_dir("/")
         .output()
         .unwrap();
@@ -474,5 +489,42 @@ fn branches_without_root() {
         eprintln!("SKIPPED: {} cannot run {}", account.user, binary.display());
         return;
     }
-    assert!(text.contains("2 passed"), "{text}\n{errors}");
+    assert!(text.contains("3 passed"), "{text}\n{errors}");
+}
+
+/// Only a server without an IPC namespace of its own can leave one, so this does something where
+/// postern is not root: see `branches_without_root`.
+#[tokio::test]
+async fn a_killed_server_leaves_no_segment() {
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = temp_dir(None);
+    let _sweep = Sweep(dir.path().to_owned());
+    let data = initdb(dir.path()).await;
+    let mut spec = spec(dir.path(), false);
+    spec.account.walls = Walls::NoNewPrivileges;
+    let server = Server::start(spec.clone()).await.unwrap();
+    let id = pidfile::shared_memory_id(&data).unwrap();
+    server.process().signal(rustix::process::Signal::KILL);
+    server.ended().await;
+    assert!(segment(id), "a killed server leaves its segment");
+    server.stop(Stop::Immediate).await;
+    assert!(!segment(id));
+
+    // The same when the next start finds it.
+    let server = Server::start(spec.clone()).await.unwrap();
+    let id = pidfile::shared_memory_id(&data).unwrap();
+    server.process().signal(rustix::process::Signal::KILL);
+    server.ended().await;
+    let server = Server::start(spec).await.unwrap();
+    let next = pidfile::shared_memory_id(&data).unwrap();
+    assert!(next == id || !segment(id));
+    server.stop(Stop::Fast).await;
+    assert!(!segment(next));
+}
+
+fn segment(id: u32) -> bool {
+    let table = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    table.lines().any(|line| line.split_ascii_whitespace().nth(1) == Some(&id.to_string()))
 }

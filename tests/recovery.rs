@@ -184,6 +184,8 @@ async fn strangers_files_and_servers_are_removed_and_a_lost_machine_is_told() {
         })
         .await
         .unwrap();
+    let emptied = world.branch(false).await;
+    std::fs::remove_dir_all(world.data.branch(&emptied)).unwrap();
     std::fs::create_dir_all(dir.path().join("branches/br_stranger/data")).unwrap();
     std::fs::create_dir_all(dir.path().join("trash/old/data")).unwrap();
     drop(world);
@@ -191,7 +193,9 @@ async fn strangers_files_and_servers_are_removed_and_a_lost_machine_is_told() {
     let world = world::open(dir.path(), "copy").await.unwrap();
     assert!(postmasters_below(&world.data.branches()).unwrap().is_empty());
     let left = world.branches.list().await.unwrap();
-    assert_eq!((left.len(), left[0].state), (1, "failed"));
+    assert_eq!(left.iter().map(|b| b.state).collect::<Vec<_>>(), ["failed", "failed"]);
+    let error = world.branches.ensure_started(&emptied, false).await.unwrap_err();
+    assert!(error.to_string().contains("its files are gone"), "{error}");
     let error = world.branches.ensure_started(&two, false).await.unwrap_err();
     assert!(error.to_string().contains("the machine went down"), "{error}");
     clear(dir.path(), world, "strangers").await;

@@ -22,6 +22,15 @@ pub trait Engine: std::fmt::Debug + Send + Sync {
     /// The provider it clones with.
     fn provider(&self) -> &Arc<dyn CloneProvider>;
 
+    /// The name of the provider that clones what `made_by` has prepared.
+    fn provider_for(&self, made_by: &str) -> &'static str {
+        match self.provider().name() {
+            // Only a subvolume can be snapshotted; a plain directory on btrfs shares by file.
+            "btrfs" if made_by != "btrfs" => "reflink",
+            name => name,
+        }
+    }
+
     /// Makes the files of a new branch from its source, in which no server runs.
     fn clone_data<'a>(
         &'a self,
@@ -52,6 +61,9 @@ pub trait Engine: std::fmt::Debug + Send + Sync {
 
     /// What the branch takes on disk.
     fn usage<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Usage, EngineError>>;
+
+    /// Are the branch's files there?
+    fn has_files(&self, id: &str) -> bool;
 
     /// Everything of branches that is outside the state: what is known must be in the state.
     fn outside(&self) -> BoxFuture<'_, Result<Outside, EngineError>>;

@@ -2,10 +2,14 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, chown};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{
+    DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, chown, fchown,
+};
 use std::path::Path;
 use std::process::Stdio;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
 
 use super::account::Account;
@@ -67,21 +71,32 @@ pub fn strip(data_dir: &Path) -> io::Result<()> {
     match OpenOptions::new()
         .write(true)
         .truncate(true)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
         .open(data_dir.join("postgresql.auto.conf"))
     {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
     // Slots hold WAL back for a consumer that a branch never has.
-    match std::fs::read_dir(data_dir.join("pg_replslot")) {
-        Ok(slots) => {
-            for slot in slots {
-                std::fs::remove_dir_all(slot?.path())?;
-            }
+    empty_dir(&data_dir.join("pg_replslot"))
+}
+
+/// Deletes what is in a directory. The server's user could have put a link in its place, and we
+/// may be root: the directory is held open as what it is, and no link is followed.
+fn empty_dir(dir: &Path) -> io::Result<()> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let held = match rustix::fs::open(dir, flags, Mode::empty()) {
+        Err(rustix::io::Errno::NOENT) => return Ok(()),
+        other => other?,
+    };
+    let held_path = format!("/proc/self/fd/{}", held.as_raw_fd());
+    for entry in std::fs::read_dir(held_path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
         }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        Err(e) => return Err(e),
     }
     Ok(())
 }
@@ -212,9 +227,9 @@ fn write_for_group(path: &Path, text: &str, gid: u32) -> io::Result<()> {
 }
 
 fn signal_file(path: &Path, account: &Account) -> io::Result<()> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     if account.switches_user() {
-        chown(path, Some(account.uid), Some(account.gid))?;
+        fchown(&file, Some(account.uid), Some(account.gid))?;
     }
     Ok(())
 }
@@ -263,6 +278,15 @@ mod tests {
         std::fs::create_dir(&data).unwrap();
         std::os::unix::fs::symlink(&victim, data.join("postgresql.auto.conf")).unwrap();
         assert!(strip(&data).is_err());
+        assert_eq!(std::fs::read(&victim).unwrap(), b"keep");
+
+        std::fs::remove_file(data.join("postgresql.auto.conf")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), data.join("pg_replslot")).unwrap();
+        assert!(strip(&data).is_err());
+        std::fs::remove_file(data.join("pg_replslot")).unwrap();
+        std::fs::create_dir(data.join("pg_replslot")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), data.join("pg_replslot/slot")).unwrap();
+        strip(&data).unwrap();
         assert_eq!(std::fs::read(&victim).unwrap(), b"keep");
     }
 

@@ -197,6 +197,10 @@ impl Engine for Instance {
         blocking("measuring", move || Ok(provider.usage(&dir)?))
     }
 
+    fn has_files(&self, id: &str) -> bool {
+        self.data_dir(id).join("PG_VERSION").is_file()
+    }
+
     fn outside(&self) -> BoxFuture<'_, Result<Outside, EngineError>> {
         let this = self.clone();
         blocking("looking for leftovers", move || {

@@ -274,7 +274,7 @@ impl Branches {
             snapshot_id: snapshot.id.clone(),
             parent_id: None,
             state: BranchState::Creating,
-            provider: inner.engine.provider().name().to_owned(),
+            provider: inner.engine.provider_for(&snapshot.provider).to_owned(),
             standby: spec.read_only,
             database: snapshot.database.clone(),
             pg_major: snapshot.pg_major,
@@ -464,7 +464,13 @@ impl Branches {
         }
         let inner = &self.inner;
         let known = core.row.server.clone();
-        self.set_state(core, BranchState::Destroying, known).await?;
+        match self.set_state(core, BranchState::Destroying, known.clone()).await {
+            // What makes space must not need any.
+            Err(BranchError::State(StateError::DiskFull)) if inner.data.use_reserve() => {
+                self.set_state(core, BranchState::Destroying, known).await?;
+            }
+            other => other?,
+        }
         failpoint::hit("destroy.intended");
         if let Some(server) = core.server.take() {
             server.stop(Stop::Immediate).await;

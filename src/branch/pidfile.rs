@@ -4,9 +4,17 @@
 //! memory key and id, status. Source: PostgreSQL's `miscadmin.h`, `LOCK_FILE_LINE_…`; the manual
 //! names the file in "Database File Layout".
 
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use super::process;
+
+/// Eight short lines and two paths.
+const LONGEST: u64 = 16 << 10;
 
 /// The lock file of a data directory.
 pub fn path(data_dir: &Path) -> PathBuf {
@@ -37,7 +45,16 @@ struct Lines(String);
 
 impl Lines {
     fn read(data_dir: &Path) -> Option<Self> {
-        std::fs::read_to_string(path(data_dir)).ok().map(Self)
+        // The server's user owns the directory: whatever it puts there must not make us wait, lead
+        // us elsewhere or fill our memory.
+        let careful = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(careful).open(path(data_dir)).ok()?;
+        if !file.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text).ok()?;
+        Some(Self(text))
     }
 
     fn nth(&self, index: usize) -> Option<&str> {
@@ -65,6 +82,17 @@ mod tests {
         assert!(!is_ready(dir.path(), 4711));
         std::fs::write(path(dir.path()), "47").unwrap();
         assert!(!is_ready(dir.path(), 47));
+    }
+
+    #[test]
+    fn a_trap_in_its_place_is_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = path(dir.path());
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        assert_eq!(running(dir.path()), None);
+        std::fs::remove_file(&fifo).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &fifo).unwrap();
+        assert_eq!(running(dir.path()), None);
     }
 
     #[test]

@@ -34,26 +34,31 @@ impl Branches {
     }
 
     /// Finishes or undoes what an earlier failure left, ends servers and removes files that the
-    /// state does not know. Branches that somebody is at work on are left alone.
+    /// state does not know. Branches that somebody is at work on are left alone, and one that
+    /// cannot be helped now does not keep the others waiting: it is logged and tried next time.
     pub async fn reconcile(&self) -> Result<(), BranchError> {
-        let outside = self.inner.engine.outside().await?;
+        let engine = &self.inner.engine;
+        let outside = engine.outside().await?;
         for server in &outside.servers {
-            self.judge(server).await?;
+            if let Err(e) = self.judge(server).await {
+                tracing::error!(?server, error = %e, "a server could not be ended");
+            }
         }
-        for id in &outside.ids {
-            if !self.inner.live.contains_key(id) {
-                tracing::warn!(branch = id, "removing files that no branch has");
-                self.inner.engine.destroy(id).await?;
+        for id in outside.ids.iter().filter(|id| !self.inner.live.contains_key(*id)) {
+            tracing::warn!(branch = id, "removing files that no branch has");
+            if let Err(e) = engine.destroy(id).await {
+                tracing::error!(branch = id, error = %e, "files could not be removed");
             }
         }
         for (id, live) in self.all_live() {
             let Ok(mut core) = live.core.clone().try_lock_owned() else { continue };
             if let Err(e) = self.mend(&mut core).await {
-                tracing::error!(branch = id, error = %e, "a branch could not be put right; trying again");
+                tracing::error!(branch = id, error = %e, "a branch could not be put right");
             }
-            self.inner.engine.bound_log(&id);
+            engine.bound_log(&id);
         }
-        self.inner.engine.empty_trash().await?;
+        engine.empty_trash().await?;
+        self.inner.data.keep_reserve();
         Ok(())
     }
 
@@ -98,7 +103,13 @@ impl Branches {
         match row.state {
             BranchState::Running | BranchState::Starting => {
                 if row.server.as_ref().is_some_and(|s| s.boot_id != process::boot_id()) {
-                    return self.lost(core).await;
+                    return self
+                        .fail(
+                            core,
+                            "the machine went down while its server ran, and servers of \
+                                     branches do not wait for the disk: its data cannot be trusted",
+                        )
+                        .await;
                 }
                 let mut any = row.clone();
                 any.server = None;
@@ -116,15 +127,16 @@ impl Branches {
         }
         match row.state {
             BranchState::Creating | BranchState::Destroying => self.destroy_locked(core).await,
-            BranchState::Failed | BranchState::Stopped => Ok(()),
+            BranchState::Failed => Ok(()),
+            _ if !engine.has_files(&row.id) => self.fail(core, "its files are gone").await,
+            BranchState::Stopped => Ok(()),
             _ => self.set_state(core, BranchState::Stopped, None).await,
         }
     }
 
-    /// The machine went down under a running server. Servers of branches do not wait for the
-    /// disk, so nobody can say what of the data arrived there.
-    async fn lost(&self, core: &mut Core) -> Result<(), BranchError> {
-        let why = "the machine went down while its server ran, so its data cannot be trusted";
+    /// The branch is of no more use; it stays to be looked at and destroyed.
+    async fn fail(&self, core: &mut Core, why: &'static str) -> Result<(), BranchError> {
+        tracing::error!(branch = core.row.id, "{why}");
         let id = core.row.id.clone();
         self.inner
             .state

@@ -20,6 +20,9 @@ pub struct DataDir {
     _lock: Arc<File>,
 }
 
+/// Bytes kept back; a few commits of the state take far less.
+const RESERVE: u64 = 4 << 20;
+
 /// What lies in the data directory, with its mode.
 const PARTS: [(&str, u32); 6] = [
     ("branches", 0o711),
@@ -51,7 +54,9 @@ impl DataDir {
             std::fs::set_permissions(&path, Permissions::from_mode(mode))
                 .map_err(|e| failed(&path, e))?;
         }
-        Ok(Self { root, _lock: Arc::new(lock) })
+        let data = Self { root, _lock: Arc::new(lock) };
+        data.keep_reserve();
+        Ok(data)
     }
 
     /// The directory itself, absolute and without symbolic links.
@@ -107,6 +112,28 @@ impl DataDir {
     /// Where the logs of servers are.
     pub fn logs(&self) -> PathBuf {
         self.root.join("log")
+    }
+
+    /// Keeps some space back for [`use_reserve`](Self::use_reserve). Not having it is no error.
+    pub fn keep_reserve(&self) {
+        let keep = || -> std::io::Result<()> {
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .mode(0o600)
+                .open(self.root.join("reserve"))?;
+            Ok(rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE)?)
+        };
+        if let Err(e) = keep() {
+            tracing::debug!(error = %e, "no space is kept in reserve");
+        }
+    }
+
+    /// Gives the reserve up, so that on a full disk what makes space can be written down. Says
+    /// whether there was one.
+    pub fn use_reserve(&self) -> bool {
+        std::fs::remove_file(self.root.join("reserve")).is_ok()
     }
 
     fn lock(root: &Path) -> Result<File, StateError> {
