@@ -9,6 +9,8 @@ use std::time::Instant;
 use common::cluster::{Sweep, initdb, sealed, spec, temp_dir};
 use common::mount::Mount;
 use common::world::{self, leftovers, orphan_segments};
+use postern::branch::account::Walls;
+use postern::branch::pidfile;
 use postern::branch::process::{Process, postmasters_below, working_in};
 use postern::branch::server::{Server, ServerError, Stop};
 use postern::branch::{BranchError, BranchSpec};
@@ -477,7 +479,7 @@ fn branches_without_root() {
             "branches_by_copy_on_memory",
             "nobody_but_postern_logs_in_and_nothing_goes_out",
         ])
-        .args(["--nocapture"])
+        .args(["a_killed_server_leaves_no_segment", "--nocapture"])
         .current_dir("/")
         .output()
         .unwrap();
@@ -487,5 +489,42 @@ fn branches_without_root() {
         eprintln!("SKIPPED: {} cannot run {}", account.user, binary.display());
         return;
     }
-    assert!(text.contains("2 passed"), "{text}\n{errors}");
+    assert!(text.contains("3 passed"), "{text}\n{errors}");
+}
+
+/// Only a server without an IPC namespace of its own can leave one, so this does something where
+/// postern is not root: see `branches_without_root`.
+#[tokio::test]
+async fn a_killed_server_leaves_no_segment() {
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = temp_dir(None);
+    let _sweep = Sweep(dir.path().to_owned());
+    let data = initdb(dir.path()).await;
+    let mut spec = spec(dir.path(), false);
+    spec.account.walls = Walls::NoNewPrivileges;
+    let server = Server::start(spec.clone()).await.unwrap();
+    let id = pidfile::shared_memory_id(&data).unwrap();
+    server.process().signal(rustix::process::Signal::KILL);
+    server.ended().await;
+    assert!(segment(id), "a killed server leaves its segment");
+    server.stop(Stop::Immediate).await;
+    assert!(!segment(id));
+
+    // The same when the next start finds it.
+    let server = Server::start(spec.clone()).await.unwrap();
+    let id = pidfile::shared_memory_id(&data).unwrap();
+    server.process().signal(rustix::process::Signal::KILL);
+    server.ended().await;
+    let server = Server::start(spec).await.unwrap();
+    let next = pidfile::shared_memory_id(&data).unwrap();
+    assert!(next == id || !segment(id));
+    server.stop(Stop::Fast).await;
+    assert!(!segment(next));
+}
+
+fn segment(id: u32) -> bool {
+    let table = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    table.lines().any(|line| line.split_ascii_whitespace().nth(1) == Some(&id.to_string()))
 }

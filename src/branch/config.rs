@@ -45,7 +45,7 @@ const DISPOSABLE: [(&str, &str); 30] = [
     ("wal_buffers", "1MB"),
     ("wal_writer_delay", "10s"),
     ("min_wal_size", "32MB"),
-    ("max_wal_size", "1GB"),
+    ("max_wal_size", "256MB"),
     ("checkpoint_timeout", "30min"),
     ("archive_mode", "off"),
     ("max_wal_senders", "0"),

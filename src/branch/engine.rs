@@ -22,6 +22,15 @@ pub trait Engine: std::fmt::Debug + Send + Sync {
     /// The provider it clones with.
     fn provider(&self) -> &Arc<dyn CloneProvider>;
 
+    /// The name of the provider that clones what `made_by` has prepared.
+    fn provider_for(&self, made_by: &str) -> &'static str {
+        match self.provider().name() {
+            // Only a subvolume can be snapshotted; a plain directory on btrfs shares by file.
+            "btrfs" if made_by != "btrfs" => "reflink",
+            name => name,
+        }
+    }
+
     /// Makes the files of a new branch from its source, in which no server runs.
     fn clone_data<'a>(
         &'a self,

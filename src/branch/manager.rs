@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use rusqlite::Transaction;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
+use utoipa::ToSchema;
 
 use super::clone::Usage;
 use super::engine::{BranchError, Engine, EngineError, Source};
@@ -80,7 +81,7 @@ pub struct Endpoint {
 }
 
 /// A branch as people see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchInfo {
     /// Its id.
@@ -91,7 +92,7 @@ pub struct BranchInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
     /// `creating`, `stopped`, `starting`, `running`, `stopping`, `destroying` or `failed`.
-    pub state: &'static str,
+    pub state: String,
     /// How its files were cloned.
     pub provider: String,
     /// Is its server a standby, which cannot write?
@@ -100,6 +101,10 @@ pub struct BranchInfo {
     pub database: String,
     /// The major version of its server.
     pub pg_major: u32,
+    /// Where its server's socket is when it runs, as libpq's `host`.
+    pub socket_dir: String,
+    /// The port in the socket's name.
+    pub port: u16,
     /// How many sessions are on it.
     pub sessions: u32,
     /// Why it failed.
@@ -274,7 +279,7 @@ impl Branches {
             snapshot_id: snapshot.id.clone(),
             parent_id: None,
             state: BranchState::Creating,
-            provider: inner.engine.provider().name().to_owned(),
+            provider: inner.engine.provider_for(&snapshot.provider).to_owned(),
             standby: spec.read_only,
             database: snapshot.database.clone(),
             pg_major: snapshot.pg_major,
@@ -511,10 +516,12 @@ impl Branches {
         let used_at = live.as_ref().map_or(row.used_at, |l| l.used_at.load(Ordering::Acquire));
         BranchInfo {
             sessions: live.as_ref().map_or(0, |l| l.sessions.load(Ordering::Acquire)),
+            socket_dir: self.inner.data.socket_dir(&row.id).display().to_string(),
+            port: config::PORT,
             id: row.id,
             snapshot_id: row.snapshot_id,
             parent_id: row.parent_id,
-            state: row.state.as_str(),
+            state: row.state.as_str().to_owned(),
             provider: row.provider,
             standby: row.standby,
             database: row.database,

@@ -17,6 +17,7 @@ pub mod pidfile;
 pub mod probe;
 pub mod process;
 pub mod server;
+pub mod snapshot;
 
 mod manager;
 mod reconcile;

@@ -2,10 +2,14 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::{StateError, now_ms};
 
 /// Whether a lease holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum LeaseState {
     /// It holds.
     Active,
@@ -184,6 +188,14 @@ pub fn active_on_branch(db: &Connection, branch_id: &str) -> Result<Vec<LeaseRow
     rows.map(|row| row.map_err(StateError::from).flatten()).collect()
 }
 
+/// Those that land or ever landed on a branch.
+pub fn on_branch(db: &Connection, branch_id: &str) -> Result<Vec<LeaseRow>, StateError> {
+    let mut statement = db
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM lease WHERE branch_id = ?1 ORDER BY id"))?;
+    let rows = statement.query_map([branch_id], |row| Ok(read(row)))?;
+    rows.map(|row| row.map_err(StateError::from).flatten()).collect()
+}
+
 /// Forgets one that has ended.
 pub fn delete(db: &Connection, id: &str) -> Result<(), StateError> {
     db.prepare_cached("DELETE FROM lease WHERE id = ?1 AND state <> 'active'")?.execute([id])?;
@@ -211,4 +223,67 @@ fn read(row: &Row<'_>) -> Result<LeaseRow, StateError> {
         ended_at: row.get(16)?,
         end_reason: row.get(17)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{DataDir, State};
+
+    fn row(id: &str) -> LeaseRow {
+        LeaseRow {
+            id: id.to_owned(),
+            run_id: "run-1".to_owned(),
+            revision: "abc".to_owned(),
+            snapshot_id: "sn".to_owned(),
+            branch_id: "br".to_owned(),
+            capabilities: "read,write".to_owned(),
+            policy: None,
+            verifier: "SCRAM-SHA-256$4096:c2FsdA==$a:b".to_owned(),
+            secret_ref: "file:secrets/x".to_owned(),
+            database: "shop".to_owned(),
+            max_connections: 10,
+            on_end: "destroy".to_owned(),
+            budget: "{}".to_owned(),
+            created_at: 1,
+            expires_at: 2,
+            state: LeaseState::Active,
+            ended_at: None,
+            end_reason: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_ends_once_and_is_then_beyond_change() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = State::open(&DataDir::open(dir.path()).unwrap()).unwrap();
+        state
+            .call(|tx| insert(tx, &row("one")).and_then(|()| insert(tx, &row("two"))))
+            .await
+            .unwrap();
+        assert_eq!(state.call(|tx| get(tx, "one")).await.unwrap(), row("one"));
+        assert!(state.call(|tx| insert(tx, &row("one"))).await.is_err());
+
+        assert!(state.call(|tx| renew(tx, "one", 9)).await.unwrap());
+        assert!(state.call(|tx| set_credential(tx, "one", "v", "file:y")).await.unwrap());
+        assert!(state.call(|tx| end(tx, "one", LeaseState::Revoked, "by hand")).await.unwrap());
+        assert!(!state.call(|tx| end(tx, "one", LeaseState::Expired, "late")).await.unwrap());
+        assert!(!state.call(|tx| renew(tx, "one", 99)).await.unwrap());
+        assert!(!state.call(|tx| set_credential(tx, "one", "w", "file:z")).await.unwrap());
+        let ended = state.call(|tx| get(tx, "one")).await.unwrap();
+        assert_eq!((ended.state, ended.expires_at), (LeaseState::Revoked, 9));
+        assert_eq!(ended.end_reason.as_deref(), Some("by hand"));
+
+        let active = state.call(|tx| active_on_branch(tx, "br")).await.unwrap();
+        assert_eq!(active, [row("two")]);
+        assert_eq!(state.call(|tx| list(tx, None)).await.unwrap().len(), 2);
+        state.call(|tx| delete(tx, "two").and_then(|()| delete(tx, "one"))).await.unwrap();
+        let left = state.call(|tx| list(tx, None)).await.unwrap();
+        assert_eq!(left, [row("two")], "one that holds is not forgotten");
+    }
+
+    #[test]
+    fn a_verifier_is_not_printed() {
+        assert!(!format!("{:?}", row("one")).contains("SCRAM"));
+    }
 }

@@ -197,3 +197,84 @@ fn read(row: &Row<'_>) -> Result<SnapshotRow, StateError> {
 fn not_found(id: &str) -> StateError {
     StateError::NotFound { kind: "snapshot", id: id.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::branch::{self, BranchRow, BranchState};
+    use crate::state::{DataDir, State, outbox};
+
+    #[tokio::test]
+    async fn a_name_is_taken_once_and_a_used_snapshot_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = State::open(&DataDir::open(dir.path()).unwrap()).unwrap();
+        let mut row = SnapshotRow {
+            id: "sn_1".to_owned(),
+            name: "shop".to_owned(),
+            state: SnapshotState::Importing,
+            database: "shop".to_owned(),
+            pg_version: "15.18".to_owned(),
+            pg_major: 15,
+            provider: "copy".to_owned(),
+            bytes: u64::MAX,
+            files: 3,
+            source: "file".to_owned(),
+            sanitized_by: vec!["a.sql".to_owned()],
+            settings: BTreeMap::from([("jit".to_owned(), "off".to_owned())]),
+            fingerprint: None,
+            created_at: 1,
+            sealed_at: None,
+        };
+        let first = row.clone();
+        state.call(move |tx| insert(tx, &first)).await.unwrap();
+        let (mut again, mut sealed) = (row.clone(), row.clone());
+        again.id = "sn_2".to_owned();
+        let taken = state.call(move |tx| insert(tx, &again)).await.unwrap_err();
+        assert!(matches!(taken, StateError::Conflict(_)), "{taken}");
+
+        sealed.state = SnapshotState::Sealed;
+        sealed.bytes = 42;
+        row = sealed.clone();
+        state.call(move |tx| update(tx, &sealed)).await.unwrap();
+        assert_eq!(state.call(|tx| get(tx, "shop")).await.unwrap(), row);
+        assert_eq!(state.call(|tx| list(tx)).await.unwrap(), [row]);
+
+        let made = BranchRow {
+            id: "br_1".to_owned(),
+            snapshot_id: "sn_1".to_owned(),
+            parent_id: None,
+            state: BranchState::Stopped,
+            provider: "copy".to_owned(),
+            standby: true,
+            database: "shop".to_owned(),
+            pg_major: 15,
+            settings: BTreeMap::new(),
+            server: None,
+            failure: None,
+            created_at: 1,
+            used_at: 1,
+        };
+        let expected = made.clone();
+        state.call(move |tx| branch::insert(tx, &made)).await.unwrap();
+        assert_eq!(state.call(|tx| branch::get(tx, "br_1")).await.unwrap(), expected);
+        assert!(matches!(state.call(|tx| delete(tx, "sn_1")).await, Err(StateError::Conflict(_))));
+        state.call(|tx| branch::delete(tx, "br_1")).await.unwrap();
+        state.call(|tx| delete(tx, "sn_1")).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_intent_stays_until_it_is_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = DataDir::open(dir.path()).unwrap();
+        let state = State::open(&data).unwrap();
+        let id = state.call(|tx| outbox::intend(tx, "secret", "lease-1", &["x"])).await.unwrap();
+        state.call(move |tx| outbox::failed(tx, id, "disk")).await.unwrap();
+        drop(state);
+        let state = State::open(&data).unwrap();
+        let pending = state.call(|tx| outbox::pending(tx, Some("secret"))).await.unwrap();
+        assert_eq!((pending.len(), pending[0].attempts), (1, 1));
+        assert_eq!(pending[0].detail::<Vec<String>>().unwrap(), ["x"]);
+        state.call(move |tx| outbox::done(tx, id)).await.unwrap();
+        assert!(state.call(|tx| outbox::pending(tx, None)).await.unwrap().is_empty());
+    }
+}

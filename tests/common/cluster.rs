@@ -100,9 +100,22 @@ pub async fn fill(root: &Path) {
         )
         .await
         .unwrap();
+    if filler_megabytes() > 0 {
+        // 8 rows of about 1 kB to a page.
+        let rows = filler_megabytes() << 10;
+        let sql = format!(
+            "CREATE TABLE filler AS SELECT i, repeat('x', 980) FROM generate_series(1, {rows}) i"
+        );
+        client.batch_execute(&sql).await.unwrap();
+    }
     client.batch_execute("VACUUM (FREEZE, ANALYZE)").await.unwrap();
     drop(client);
     server.stop(Stop::Fast).await;
+}
+
+/// How much more than the small table the snapshot holds: `POSTERN_TEST_MB`, for measuring.
+pub fn filler_megabytes() -> u64 {
+    std::env::var("POSTERN_TEST_MB").ok().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
 /// Ends, when the test is over for whatever reason, every server below a directory.

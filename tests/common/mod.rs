@@ -2,10 +2,9 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 #![allow(missing_docs, clippy::missing_panics_doc, reason = "read by those who write tests")]
-#![allow(unreachable_pub, reason = "a module of test binaries, not of a library")]
 
 pub mod cluster;
 pub mod direct;
-pub mod served;
 pub mod mount;
+pub mod served;
 pub mod world;

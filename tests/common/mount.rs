@@ -23,7 +23,10 @@ impl Mount {
         }
         let dir = super::cluster::temp_dir(None);
         let image = dir.path().join("image");
-        std::fs::File::create(&image).unwrap().set_len(megabytes << 20).unwrap();
+        std::fs::File::create(&image)
+            .unwrap()
+            .set_len((megabytes + 3 * super::cluster::filler_megabytes()) << 20)
+            .unwrap();
         let arguments: &[&str] = match kind {
             "xfs" => &["mkfs.xfs", "-q"],
             "btrfs" => &["mkfs.btrfs", "-q"],
