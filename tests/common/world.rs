@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use postern::branch::clone::{self, CloneProvider};
 use postern::branch::instance::Instance;
-use postern::branch::pg::Installs;
 use postern::branch::server::{Server, Stop};
 use postern::branch::{BranchError, BranchSpec, Branches};
 use postern::state::snapshot::{SnapshotRow, SnapshotState};
 use postern::state::{DataDir, State, now_ms, snapshot};
 
-use super::cluster::{Sweep, account, install, spec};
+use super::cluster::{Sweep, account, install, installs, spec};
 
 /// Where the sealed snapshot lies.
 pub const SNAPSHOT: &str = "sn_shop";
@@ -29,7 +28,7 @@ pub async fn open(root: &Path, provider: &str) -> Result<World, BranchError> {
     let data = DataDir::open(root)?;
     let state = State::open(&data)?;
     let (provider, _) = clone::choose(data.root(), Some(provider)).unwrap();
-    let engine = Instance::new(data.clone(), account(), Installs::find(None).unwrap(), provider);
+    let engine = Instance::new(data.clone(), account(), installs(), provider);
     let branches = Branches::open(data.clone(), state.clone(), Arc::new(engine)).await?;
     Ok(World { branches, state, data })
 }
