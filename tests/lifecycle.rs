@@ -215,6 +215,21 @@ async fn conformance(root: &Path, provider: &str) {
         clone_times[2], start_times[2]
     );
 
+    // Two servers, so that what they share is not called private.
+    let (one, two) = (world.branch(false).await, world.branch(false).await);
+    assert_eq!(world.items(&one).await + world.items(&two).await, 2000);
+    let data = world.data.branch(&one).join("data");
+    let shown = branches.show(&one).await.unwrap();
+    eprintln!(
+        "{provider}: idle {:.1} MiB private; {:?}",
+        world::private_memory(&data),
+        shown.usage
+    );
+    assert!(world::private_memory(&data) < 24.0);
+    for id in [&one, &two] {
+        branches.destroy(id).await.unwrap();
+    }
+
     // Two branches and their snapshot do not see each other's changes.
     let (one, two) = (world.branch(false).await, world.branch(false).await);
     let client = world.connect(&one, "postern_write", true).await;

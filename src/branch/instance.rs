@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 
-use super::account::Account;
+use super::account::{Account, AccountError};
 use super::clone::{self, CloneProvider, Owner, Usage};
 use super::config::{Config, ROLES};
 use super::engine::{Engine, EngineError, Outside, OutsideServer, Source};
@@ -33,14 +33,15 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// An engine that works in `data`.
+    /// An engine that works in `data`, which the servers' user must be able to reach. Blocks.
     pub fn new(
         data: DataDir,
         account: Account,
         installs: Installs,
         provider: Arc<dyn CloneProvider>,
-    ) -> Self {
-        Self { data, account, installs, provider }
+    ) -> Result<Self, AccountError> {
+        account.check_reach(data.root())?;
+        Ok(Self { data, account, installs, provider })
     }
 
     /// Whom the files of data directories belong to.
