@@ -403,6 +403,22 @@ async fn a_creation_that_fails_or_is_given_up_leaves_nothing() {
     branches.reconcile().await.unwrap();
     assert_eq!(leftovers(dir.path()), [""; 0]);
 
+    // Whoever asked went away: the branch and what was to be written with it are both there.
+    let given_up = branches.create("shop", BranchSpec::default(), |tx, row| {
+        postern::state::outbox::intend(tx, "test", &row.id, &()).map(drop)
+    });
+    assert!(futures_util::FutureExt::now_or_never(given_up).is_none());
+    let id = loop {
+        let written =
+            world.state.call(|tx| postern::state::outbox::pending(tx, Some("test"))).await.unwrap();
+        match written.first() {
+            Some(intent) => break intent.subject.clone(),
+            None => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!(world.items(&id).await, 1000);
+    branches.destroy(&id).await.unwrap();
+
     // A snapshot's file that cannot be cloned.
     let link = world.data.snapshot(world::SNAPSHOT).join("data/base");
     std::fs::set_permissions(&link, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();

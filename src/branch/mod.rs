@@ -18,6 +18,7 @@ pub mod probe;
 pub mod process;
 pub mod server;
 
+mod locked;
 mod manager;
 mod reconcile;
 
