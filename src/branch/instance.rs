@@ -233,11 +233,15 @@ impl Engine for Instance {
         blocking("emptying the trash", move || {
             let entries = std::fs::read_dir(this.data.trash())
                 .map_err(EngineError::io("emptying the trash"))?;
+            let mut result = Ok(());
             for dir in entries.flatten().map(|entry| entry.path()) {
-                // What another provider made is deleted by the one that always can.
-                this.provider.destroy(&dir).or_else(|_| clone::CopyFiles.destroy(&dir))?;
+                // What another provider made is deleted by the one that always can. A program that
+                // a killed postern had started may still be at work on it: then next time.
+                let deleted =
+                    this.provider.destroy(&dir).or_else(|_| clone::CopyFiles.destroy(&dir));
+                result = result.and(deleted);
             }
-            Ok(())
+            Ok(result?)
         })
     }
 
