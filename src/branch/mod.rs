@@ -19,6 +19,7 @@ pub mod process;
 pub mod server;
 pub mod snapshot;
 
+mod locked;
 mod manager;
 mod reconcile;
 
