@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use postern::branch::account::Account;
+use postern::branch::clone::{CloneProvider as _, CopyFiles};
 use postern::branch::config::{Config, ROLES};
 use postern::branch::pg::{Install, Installs};
 use postern::branch::server::{Server, ServerSpec, Stop};
@@ -145,5 +146,7 @@ impl Drop for Sweep {
         {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
+        // Without root, what is sealed cannot be deleted like any directory.
+        let _ = CopyFiles.destroy(&self.0.join("snapshots"));
     }
 }
