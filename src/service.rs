@@ -57,7 +57,7 @@ impl Service {
             account.clone(),
             installs.clone(),
             Arc::clone(&provider),
-        );
+        )?;
         let snapshots = Arc::new(
             Snapshots::open(data.clone(), state.clone(), account, installs, provider).await?,
         );
