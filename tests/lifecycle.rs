@@ -536,7 +536,7 @@ async fn a_killed_server_leaves_no_segment() {
     let mut spec = spec(dir.path(), false);
     spec.account.walls = Walls::NoNewPrivileges;
     let server = Server::start(spec.clone()).await.unwrap();
-    let id = pidfile::shared_memory_id(&data).unwrap();
+    let (_, id) = pidfile::shared_memory(&data).unwrap();
     server.process().signal(rustix::process::Signal::KILL);
     server.ended().await;
     assert!(segment(id), "a killed server leaves its segment");
@@ -545,11 +545,11 @@ async fn a_killed_server_leaves_no_segment() {
 
     // The same when the next start finds it.
     let server = Server::start(spec.clone()).await.unwrap();
-    let id = pidfile::shared_memory_id(&data).unwrap();
+    let (_, id) = pidfile::shared_memory(&data).unwrap();
     server.process().signal(rustix::process::Signal::KILL);
     server.ended().await;
     let server = Server::start(spec).await.unwrap();
-    let next = pidfile::shared_memory_id(&data).unwrap();
+    let (_, next) = pidfile::shared_memory(&data).unwrap();
     assert!(next == id || !segment(id));
     server.stop(Stop::Fast).await;
     assert!(!segment(next));
