@@ -246,7 +246,7 @@ async fn conformance(root: &Path, provider: &str) {
     assert_eq!(branches.show(&one).await.unwrap().state, "stopped");
     assert_eq!(world.items(&one).await, 10);
     let shown = branches.show(&one).await.unwrap();
-    assert_eq!((shown.state, shown.provider.as_str()), ("running", provider));
+    assert_eq!((shown.state.as_str(), shown.provider.as_str()), ("running", provider));
     let usage = shown.usage.unwrap();
     assert!(usage.files > 500 && usage.bytes > 5 << 20, "{usage:?}");
     if provider == "btrfs" {
@@ -536,7 +536,7 @@ async fn a_killed_server_leaves_no_segment() {
     let mut spec = spec(dir.path(), false);
     spec.account.walls = Walls::NoNewPrivileges;
     let server = Server::start(spec.clone()).await.unwrap();
-    let id = pidfile::shared_memory_id(&data).unwrap();
+    let (_, id) = pidfile::shared_memory(&data).unwrap();
     server.process().signal(rustix::process::Signal::KILL);
     server.ended().await;
     assert!(segment(id), "a killed server leaves its segment");
@@ -545,11 +545,11 @@ async fn a_killed_server_leaves_no_segment() {
 
     // The same when the next start finds it.
     let server = Server::start(spec.clone()).await.unwrap();
-    let id = pidfile::shared_memory_id(&data).unwrap();
+    let (_, id) = pidfile::shared_memory(&data).unwrap();
     server.process().signal(rustix::process::Signal::KILL);
     server.ended().await;
     let server = Server::start(spec).await.unwrap();
-    let next = pidfile::shared_memory_id(&data).unwrap();
+    let (_, next) = pidfile::shared_memory(&data).unwrap();
     assert!(next == id || !segment(id));
     server.stop(Stop::Fast).await;
     assert!(!segment(next));

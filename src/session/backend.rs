@@ -47,10 +47,12 @@ pub async fn connect(
         let message = next(&mut stream, &mut inbox, &mut at).await?;
         let body = message::body(&inbox[message.clone()]);
         match inbox[message.start] {
-            backend::AUTHENTICATION => match body.first_chunk::<4>().map(|c| u32::from_be_bytes(*c)) {
-                Some(message::AUTH_OK) => {}
-                _ => return Err(BackendError::Authentication),
-            },
+            backend::AUTHENTICATION => {
+                match body.first_chunk::<4>().map(|c| u32::from_be_bytes(*c)) {
+                    Some(message::AUTH_OK) => {}
+                    _ => return Err(BackendError::Authentication),
+                }
+            }
             backend::PARAMETER_STATUS | backend::NOTICE => greeting.extend(&inbox[message]),
             backend::KEY_DATA => {
                 let Some((id, rest)) = body.split_first_chunk::<4>() else {
@@ -178,8 +180,11 @@ impl BackendError {
         match self {
             Self::Unreachable(error) => {
                 tracing::warn!(%error, "a branch's server could not be reached");
-                ErrorFields::new(SqlState::CONNECTION_FAILURE, "the branch's server does not answer")
-                    .hint(hint)
+                ErrorFields::new(
+                    SqlState::CONNECTION_FAILURE,
+                    "the branch's server does not answer",
+                )
+                .hint(hint)
             }
             Self::Authentication => ErrorFields::new(
                 SqlState::CONNECTION_FAILURE,

@@ -72,7 +72,8 @@ pub async fn login<A: Authority>(
         Ok(startup) => startup,
         Err(fields) => return Err(told(client, &mut out, &fields)),
     };
-    let outcome = serve_startup(shared, &mut client, binding.as_deref(), &startup, peer, &mut out).await;
+    let outcome =
+        serve_startup(shared, &mut client, binding.as_deref(), &startup, peer, &mut out).await;
     match outcome {
         Ok((server, grant, seat, visit)) => {
             client.write_all(&out).await.map_err(|_| Refusal::Silent)?;
@@ -256,14 +257,20 @@ async fn serve_startup<A: Authority>(
     let settings = shared.settings();
     let wanted = startup.get("database").filter(|name| !name.is_empty() && *name != user);
     if let Some(wanted) = wanted.filter(|name| *name != grant.database) {
-        return Err(ErrorFields::new(SqlState("3D000"), format!("database \"{wanted}\" does not exist"))
-            .hint(format!("This lease is for the database \"{}\" and no other.", grant.database))
-            .into());
+        return Err(ErrorFields::new(
+            SqlState("3D000"),
+            format!("database \"{wanted}\" does not exist"),
+        )
+        .hint(format!("This lease is for the database \"{}\" and no other.", grant.database))
+        .into());
     }
     let Some(mut seat) = shared.registry.seat(settings.max_connections) else {
-        return Err(ErrorFields::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
-            .hint("Close connections, or raise limits.connections.")
-            .into());
+        return Err(ErrorFields::new(
+            SqlState::TOO_MANY_CONNECTIONS,
+            "sorry, too many clients already",
+        )
+        .hint("Close connections, or raise limits.connections.")
+        .into());
     };
     match grant.life.admit(&seat.control, grant.max_connections) {
         Ok(()) => seat.belongs_to(Arc::clone(&grant)),
@@ -326,10 +333,8 @@ async fn authenticate<A: Authority>(
 
     let initial = password_message(client).await?;
     let (mechanism, first) = sasl_initial(&initial).ok_or_else(malformed)?;
-    let (exchange, challenge) =
-        Exchange::begin(verifier, mechanism, first, binding).map_err(|error| {
-            ErrorFields::new(SqlState::PROTOCOL_VIOLATION, error.to_string())
-        })?;
+    let (exchange, challenge) = Exchange::begin(verifier, mechanism, first, binding)
+        .map_err(|error| ErrorFields::new(SqlState::PROTOCOL_VIOLATION, error.to_string()))?;
     message::authentication(out, message::AUTH_SASL_CONTINUE, &challenge);
     send(client, out).await?;
 
@@ -337,20 +342,17 @@ async fn authenticate<A: Authority>(
     let answer = exchange
         .finish(&last)
         .map_err(|error| ErrorFields::new(SqlState::PROTOCOL_VIOLATION, error.to_string()))?;
-    match (answer, grant) {
-        (Some(answer), Some(grant)) => {
-            message::authentication(out, message::AUTH_SASL_FINAL, &answer);
-            message::authentication(out, message::AUTH_OK, &[]);
-            Ok(grant)
-        }
-        _ => {
-            tracing::info!(user, "password authentication failed");
-            Err(ErrorFields::new(
-                SqlState::INVALID_PASSWORD,
-                format!("password authentication failed for user \"{user}\""),
-            )
-            .into())
-        }
+    if let (Some(answer), Some(grant)) = (answer, grant) {
+        message::authentication(out, message::AUTH_SASL_FINAL, &answer);
+        message::authentication(out, message::AUTH_OK, &[]);
+        Ok(grant)
+    } else {
+        tracing::info!(user, "password authentication failed");
+        Err(ErrorFields::new(
+            SqlState::INVALID_PASSWORD,
+            format!("password authentication failed for user \"{user}\""),
+        )
+        .into())
     }
 }
 

@@ -19,7 +19,7 @@ use crate::wire::message::{self, Severity};
 use crate::wire::{ErrorFields, Stream};
 
 /// What a client that stopped sending still waits for may take this long before it is cancelled.
-const HALF_CLOSED_GRACE: Duration = Duration::from_millis(1000);
+const HALF_CLOSED_GRACE: Duration = Duration::from_secs(1);
 /// Between attempts to cancel what a vanished client left running.
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 /// How long a farewell waits for the message that is under way, and for the client to take it.
@@ -61,6 +61,7 @@ struct Whole {
     length: usize,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state")]
 /// What was asked and answered, as far as it shows whether anything is under way.
 #[derive(Debug)]
 struct Progress {
@@ -251,7 +252,9 @@ impl<G: Guard> Relay<G> {
             } else if length > MAX_READ {
                 return Err(ErrorFields::new(
                     SqlState::PROGRAM_LIMIT_EXCEEDED,
-                    format!("a message of {length} bytes is longer than the {MAX_READ} that are read"),
+                    format!(
+                        "a message of {length} bytes is longer than the {MAX_READ} that are read"
+                    ),
                 )
                 .hint("Send large values as parameters or with COPY, not inside the SQL text."));
             } else if length > BUFFER {
@@ -307,24 +310,22 @@ impl<G: Guard> Relay<G> {
 
     /// Puts in place of a refused message one that the server refuses at the same point.
     fn replace(&mut self, kind: u8, body: &[u8], fields: ErrorFields) {
-        let marker = self.denials.next(self.progress.came + u64::from(self.progress.due) + 1, fields);
+        let marker =
+            self.denials.next(self.progress.came + u64::from(self.progress.due) + 1, fields);
         let out = self.up.insert();
-        match kind {
-            frontend::PARSE => {
-                let name = message::take_str(&mut { body }).unwrap_or_default().to_vec();
-                message::put(out, frontend::PARSE, |out| {
-                    out.extend(name);
-                    out.push(0);
-                    message::put_str(out, &marker);
-                    out.extend([0, 0]);
-                });
-                self.note_sent(frontend::PARSE);
-            }
+        if kind == frontend::PARSE {
+            let name = message::take_str(&mut { body }).unwrap_or_default().to_vec();
+            message::put(out, frontend::PARSE, |out| {
+                out.extend(name);
+                out.push(0);
+                message::put_str(out, &marker);
+                out.extend([0, 0]);
+            });
+            self.note_sent(frontend::PARSE);
+        } else {
             // A FunctionCall is answered like a Query: a result or an error, then ReadyForQuery.
-            _ => {
-                message::query(out, &marker);
-                self.note_sent(frontend::QUERY);
-            }
+            message::query(out, &marker);
+            self.note_sent(frontend::QUERY);
         }
     }
 
@@ -461,7 +462,8 @@ impl<G: Guard> Relay<G> {
         if self.phase != Phase::Open {
             return;
         }
-        if order == Order::EndWhenIdle && !(self.progress.is_idle() && self.progress.status == b'I') {
+        if order == Order::EndWhenIdle && !(self.progress.is_idle() && self.progress.status == b'I')
+        {
             return;
         }
         let farewell = order.farewell(&self.lease);

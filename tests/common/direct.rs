@@ -1,5 +1,6 @@
 //! A PostgreSQL that can be reached directly, and a proxy in front of the same one.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -48,14 +49,27 @@ impl Direct {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         };
         let data_text = data.to_str().unwrap();
-        run("initdb", &["-U", "postgres", "--no-sync", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-D", data_text]);
+        run(
+            "initdb",
+            &[
+                "-U",
+                "postgres",
+                "--no-sync",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+                "-D",
+                data_text,
+            ],
+        );
         let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         for (name, text) in
             [("cert.pem", certified.cert.pem()), ("key.pem", certified.signing_key.serialize_pem())]
         {
             let path = dir.path().join(name);
             std::fs::write(&path, text).unwrap();
-            use std::os::unix::fs::PermissionsExt;
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
             own(&path);
         }
@@ -193,8 +207,8 @@ pub async fn proxy(direct: &Direct, authority: Arc<OneLease>, tls: bool) -> (Pro
         proxy_protocol_from: Vec::new(),
         max_connections: 1000,
         startup_timeout: Duration::from_secs(30),
-        keepalive: Duration::from_secs(60),
-        user_timeout: Duration::from_secs(60),
+        keepalive: Duration::from_mins(1),
+        user_timeout: Duration::from_mins(1),
     };
     let address = format!("127.0.0.1:{port}").parse().unwrap();
     let unix = direct.dir.path().join("proxy");
