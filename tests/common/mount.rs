@@ -55,6 +55,40 @@ impl Mount {
     }
 }
 
+/// A mounted tmpfs; unmounted at the end.
+pub struct Tmpfs(tempfile::TempDir);
+
+impl Tmpfs {
+    /// One of this size; `None`, loudly, where that is not possible.
+    pub fn new(megabytes: u64) -> Option<Self> {
+        use std::os::unix::fs::PermissionsExt as _;
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: mounting a tmpfs needs root");
+            return None;
+        }
+        let tmpfs = Self(super::cluster::temp_dir(None));
+        std::fs::create_dir(tmpfs.path()).unwrap();
+        let size = format!("size={megabytes}m,mode=0711");
+        if let Err(why) = run(&["mount", "-t", "tmpfs", "-o", &size, "tmpfs"], &[&tmpfs.path()]) {
+            eprintln!("SKIPPED: tmpfs: {why}");
+            return None;
+        }
+        std::fs::set_permissions(tmpfs.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        Some(tmpfs)
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("m")
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = run(&["umount", "--lazy"], &[&self.path()]);
+    }
+}
+
 impl Drop for Mount {
     fn drop(&mut self) {
         let _ = run(&["umount", "--lazy"], &[&self.path()]);
