@@ -1,3 +1,5 @@
 //! The `postern` binary: everything is in the library.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    postern::cli::run()
+}

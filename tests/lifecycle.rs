@@ -215,6 +215,21 @@ async fn conformance(root: &Path, provider: &str) {
         clone_times[2], start_times[2]
     );
 
+    // Two servers, so that what they share is not called private.
+    let (one, two) = (world.branch(false).await, world.branch(false).await);
+    assert_eq!(world.items(&one).await + world.items(&two).await, 2000);
+    let data = world.data.branch(&one).join("data");
+    let shown = branches.show(&one).await.unwrap();
+    eprintln!(
+        "{provider}: idle {:.1} MiB private; {:?}",
+        world::private_memory(&data),
+        shown.usage
+    );
+    assert!(world::private_memory(&data) < 24.0);
+    for id in [&one, &two] {
+        branches.destroy(id).await.unwrap();
+    }
+
     // Two branches and their snapshot do not see each other's changes.
     let (one, two) = (world.branch(false).await, world.branch(false).await);
     let client = world.connect(&one, "postern_write", true).await;
@@ -388,6 +403,22 @@ async fn a_creation_that_fails_or_is_given_up_leaves_nothing() {
     branches.reconcile().await.unwrap();
     assert_eq!(leftovers(dir.path()), [""; 0]);
 
+    // Whoever asked went away: the branch and what was to be written with it are both there.
+    let given_up = branches.create("shop", BranchSpec::default(), |tx, row| {
+        postern::state::outbox::intend(tx, "test", &row.id, &()).map(drop)
+    });
+    assert!(futures_util::FutureExt::now_or_never(given_up).is_none());
+    let id = loop {
+        let written =
+            world.state.call(|tx| postern::state::outbox::pending(tx, Some("test"))).await.unwrap();
+        match written.first() {
+            Some(intent) => break intent.subject.clone(),
+            None => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!(world.items(&id).await, 1000);
+    branches.destroy(&id).await.unwrap();
+
     // A snapshot's file that cannot be cloned.
     let link = world.data.snapshot(world::SNAPSHOT).join("data/base");
     std::fs::set_permissions(&link, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -505,7 +536,7 @@ async fn a_killed_server_leaves_no_segment() {
     let mut spec = spec(dir.path(), false);
     spec.account.walls = Walls::NoNewPrivileges;
     let server = Server::start(spec.clone()).await.unwrap();
-    let id = pidfile::shared_memory_id(&data).unwrap();
+    let (_, id) = pidfile::shared_memory(&data).unwrap();
     server.process().signal(rustix::process::Signal::KILL);
     server.ended().await;
     assert!(segment(id), "a killed server leaves its segment");
@@ -514,11 +545,11 @@ async fn a_killed_server_leaves_no_segment() {
 
     // The same when the next start finds it.
     let server = Server::start(spec.clone()).await.unwrap();
-    let id = pidfile::shared_memory_id(&data).unwrap();
+    let (_, id) = pidfile::shared_memory(&data).unwrap();
     server.process().signal(rustix::process::Signal::KILL);
     server.ended().await;
     let server = Server::start(spec).await.unwrap();
-    let next = pidfile::shared_memory_id(&data).unwrap();
+    let (_, next) = pidfile::shared_memory(&data).unwrap();
     assert!(next == id || !segment(id));
     server.stop(Stop::Fast).await;
     assert!(!segment(next));

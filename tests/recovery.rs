@@ -8,8 +8,10 @@ mod common;
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
+
+use tokio::process::{Child, Command};
 
 use common::cluster::temp_dir;
 use common::mount::Mount;
@@ -54,7 +56,8 @@ fn start_child(root: &Path, provider: &str, failpoint: Option<&str>) -> Child {
         .env(PROVIDER, provider)
         .env_remove("POSTERN_FAILPOINT")
         .stdin(Stdio::null())
-        .stdout(Stdio::null());
+        .stdout(Stdio::null())
+        .kill_on_drop(true);
     if let Some(name) = failpoint {
         command.env("POSTERN_FAILPOINT", name);
     }
@@ -100,7 +103,8 @@ async fn every_failpoint(root: &Path, provider: &str) {
     drop(world);
     for name in failpoint::ALL {
         let mut child = start_child(root, provider, Some(name));
-        let status = tokio::task::spawn_blocking(move || child.wait()).await.unwrap().unwrap();
+        let status = tokio::time::timeout(Duration::from_mins(1), child.wait()).await;
+        let status = status.unwrap_or_else(|_| panic!("{name} was not reached")).unwrap();
         assert_eq!(status.signal(), Some(9), "{name}: {status}");
         let world = check(root, provider, name).await;
         clear(root, world, name).await;
@@ -130,8 +134,7 @@ async fn killed_at_any_instant() {
         let mut child = start_child(root, "copy", None);
         // Any instant will do; these spread over a branch's life.
         tokio::time::sleep(Duration::from_millis(100 + round * 37 % 500)).await;
-        child.kill().unwrap();
-        tokio::task::spawn_blocking(move || child.wait()).await.unwrap().unwrap();
+        child.kill().await.unwrap();
         let world = check(root, "copy", &format!("round {round}")).await;
         // Branches are kept for some rounds: a restart has to cope with many.
         if round % 4 == 3 {

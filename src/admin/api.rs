@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use super::{ApiError, ErrorBody};
-use crate::branch::{Branch, ImportRequest, Progress, Snapshot};
+use crate::branch::BranchInfo;
+use crate::branch::snapshot::{ImportRequest, Progress, Snapshot};
 use crate::lease::{CreatedLease, Lease, NewLease};
 use crate::service::Service;
 
@@ -41,7 +42,7 @@ pub fn router(service: Arc<Service>) -> Router {
 }
 
 /// A JSON body whose faults are answered in our form.
-struct JsonBody<T>(T);
+pub(super) struct JsonBody<T>(T);
 
 impl<T, S> FromRequest<S> for JsonBody<T>
 where
@@ -230,16 +231,16 @@ pub(super) async fn lease_url(
     Ok(Json(DatabaseUrl { database_url: url.expose_secret().to_owned() }))
 }
 
-#[utoipa::path(get, path = "/v1/branches", responses((status = 200, body = Vec<Branch>)))]
-pub(super) async fn list_branches(State(service): Shared) -> Result<Json<Vec<Branch>>, ApiError> {
+#[utoipa::path(get, path = "/v1/branches", responses((status = 200, body = Vec<BranchInfo>)))]
+pub(super) async fn list_branches(State(service): Shared) -> Result<Json<Vec<BranchInfo>>, ApiError> {
     Ok(Json(service.branches.list().await?))
 }
 
 #[utoipa::path(get, path = "/v1/branches/{id}",
-    responses((status = 200, body = Branch), (status = 404, body = ErrorBody)))]
+    responses((status = 200, body = BranchInfo), (status = 404, body = ErrorBody)))]
 pub(super) async fn show_branch(
     State(service): Shared,
     Path(id): Path<String>,
-) -> Result<Json<Branch>, ApiError> {
+) -> Result<Json<BranchInfo>, ApiError> {
     Ok(Json(service.branches.show(&id).await?))
 }

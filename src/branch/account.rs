@@ -1,7 +1,7 @@
 //! As whom, and behind which kernel walls, branch servers run.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::{ErrorKind, SqlState, UserFacingError};
@@ -97,6 +97,17 @@ impl Account {
         command(&self.user_words(), program)
     }
 
+    /// Can servers pass through to what is in `dir`? A data directory below a closed home directory
+    /// is the usual case that they cannot. Blocks.
+    pub fn check_reach(&self, dir: &Path) -> Result<(), AccountError> {
+        // The trailing dot asks for the right to pass through the directory itself.
+        let dot = dir.join(".");
+        let mut words = self.user_words();
+        words.extend(["test".into(), "-x".into()]);
+        run(&words, dot.as_os_str())
+            .map_err(|_| AccountError::OutOfReach { user: self.user.clone(), dir: dir.to_owned() })
+    }
+
     /// Does postern act as another user than the servers (so files must change owner)?
     pub const fn switches_user(&self) -> bool {
         matches!(self.walls, Walls::Root)
@@ -134,7 +145,7 @@ impl Account {
     /// As root the walls are not optional: say what is missing instead of doing without.
     fn try_out(&self) -> Result<(), AccountError> {
         let words = self.wall_words();
-        run(&words, "true").map_err(|why| AccountError::Walls { why })
+        run(&words, "true".as_ref()).map_err(|why| AccountError::Walls { why })
     }
 }
 
@@ -190,6 +201,14 @@ pub enum AccountError {
         /// What went wrong.
         why: String,
     },
+    /// The servers' user may not pass through to the data directory.
+    #[error("`{user}`, as whom servers run, cannot reach {}", dir.display())]
+    OutOfReach {
+        /// The servers' user.
+        user: String,
+        /// The data directory.
+        dir: PathBuf,
+    },
     /// Namespaces or the change of user are not allowed.
     #[error("cannot wall off servers with unshare and setpriv: {why}")]
     Walls {
@@ -218,6 +237,9 @@ impl UserFacingError for AccountError {
                     "Add an entry for it to /etc/passwd: PostgreSQL's peer authentication needs a name."
                 }
                 Self::LookUp { .. } => "`getent passwd` must work, or /etc/passwd be readable.",
+                Self::OutOfReach { .. } => {
+                    "Each directory above it must let that user pass (`chmod o+x`), or choose another data directory."
+                }
                 Self::Walls { .. } => {
                     "They come with util-linux; in a container, allow CAP_SYS_ADMIN, CAP_SETUID and CAP_SETGID, or run postern as an unprivileged user."
                 }
@@ -262,17 +284,18 @@ fn parse_passwd(line: &str) -> Option<PasswdEntry> {
 fn probe_unprivileged() -> Walls {
     let namespaces = ["unshare", "--user", "--map-current-user", "--net", "--ipc", "--"];
     let setpriv = ["setpriv", "--no-new-privs", "--"];
-    if run(&words(&[&namespaces[..], &setpriv[..]].concat()), "true").is_ok() {
+    if run(&words(&[&namespaces[..], &setpriv[..]].concat()), "true".as_ref()).is_ok() {
         Walls::UserNamespace
-    } else if run(&words(&setpriv), "true").is_ok() {
+    } else if run(&words(&setpriv), "true".as_ref()).is_ok() {
         Walls::NoNewPrivileges
     } else {
         Walls::None
     }
 }
 
-fn run(words: &[OsString], program: &str) -> Result<(), String> {
-    let mut words = words.iter().map(OsString::as_os_str).chain([OsStr::new(program)]);
+/// Runs `words` with one more word; what it says on failure.
+fn run(words: &[OsString], last: &OsStr) -> Result<(), String> {
+    let mut words = words.iter().map(OsString::as_os_str).chain([last]);
     let Some(first) = words.next() else { return Ok(()) };
     let output = Command::new(first)
         .args(words)
@@ -310,6 +333,22 @@ mod tests {
         if root {
             assert!(matches!(Account::detect(Some("root")), Err(AccountError::Root { .. })));
             assert!(matches!(Account::detect(Some("--help")), Err(AccountError::NoUser { .. })));
+        }
+    }
+
+    #[test]
+    fn a_closed_directory_is_told_early() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let account = Account::detect(None).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("data");
+        std::fs::create_dir(&inner).unwrap();
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        account.check_reach(&inner).unwrap();
+        if account.switches_user() {
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+            let error = account.check_reach(&inner).unwrap_err();
+            assert!(error.to_string().contains("cannot reach"), "{error}");
         }
     }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::{
 };
 use std::path::Path;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
@@ -16,6 +17,9 @@ use super::account::Account;
 use super::pidfile;
 use super::process::{self, Process};
 use super::server::{LOG_LIMIT, ServerError, ServerSpec};
+
+/// How long the processes of a killed server may take to let go of its shared memory.
+const DETACH_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How much of the log an error carries.
 const TAIL: u64 = 2000;
@@ -148,34 +152,51 @@ pub(super) async fn remove_leftovers(data_dir: &Path) {
         return;
     }
     kill_rest(data_dir).await;
-    if let Some(id) = pidfile::shared_memory_id(data_dir) {
-        remove_segment(data_dir, id).await;
+    if let Some((key, id)) = pidfile::shared_memory(data_dir) {
+        remove_segment(data_dir, key, id).await;
     }
     let _ = std::fs::remove_file(pidfile::path(data_dir));
 }
 
-/// Removes a System V segment if it is in our own IPC namespace, nobody is attached, and it belongs to
-/// who owns the data directory. Ids are small numbers that other programs have too, and a server
-/// with an IPC namespace of its own took its segment along.
-async fn remove_segment(data_dir: &Path, id: u32) {
+/// Removes a System V segment if it is in our own IPC namespace, has the key and the owner it
+/// should have, and nobody is attached. Ids are small numbers that other programs have too, and a
+/// server with an IPC namespace of its own took its segment along.
+async fn remove_segment(data_dir: &Path, key: u32, id: u32) {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(owner) = std::fs::metadata(data_dir).map(|m| m.uid()) else { return };
-    let Ok(table) = std::fs::read_to_string("/proc/sysvipc/shm") else { return };
-    let orphan = table.lines().skip(1).any(|line| {
-        // key shmid perms size cpid lpid nattch uid … (proc(5), /proc/sysvipc/shm)
-        let fields: Vec<_> = line.split_ascii_whitespace().collect();
-        matches!(fields[..], [_, shmid, _, _, _, _, "0", uid, ..]
-            if shmid.parse() == Ok(id) && uid.parse() == Ok(owner))
-    });
-    if orphan {
-        let _ = tokio::process::Command::new("ipcrm")
-            .args(["--shmem-id", &id.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .await;
+    let until = Instant::now() + DETACH_PATIENCE;
+    while let Some(attached) = attached_to(key, id, owner) {
+        if attached == 0 {
+            let _ = tokio::process::Command::new("ipcrm")
+                .args(["--shmem-id", &id.to_string()])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .await;
+            return;
+        }
+        if Instant::now() > until {
+            tracing::warn!(id, attached, "a shared memory segment is still in use");
+            return;
+        }
+        // A process that is ending is no longer found by its program, but not yet detached.
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// How many are attached to that segment; `None` when there is none. Source: proc(5),
+/// `/proc/sysvipc/shm`: key, id, mode, size, two process ids, attached, owner.
+fn attached_to(key: u32, id: u32, owner: u32) -> Option<u32> {
+    let table = std::fs::read_to_string("/proc/sysvipc/shm").ok()?;
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<_> = line.split_ascii_whitespace().collect();
+        let [found, shmid, _, _, _, _, attached, uid, ..] = fields[..] else { return None };
+        let same = found.parse::<i32>().ok()?.cast_unsigned() == key
+            && shmid.parse() == Ok(id)
+            && uid.parse() == Ok(owner);
+        if same { attached.parse().ok() } else { None }
+    })
 }
 
 /// The end of a log from `from` on, for an error text.

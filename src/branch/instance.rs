@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 
-use super::account::Account;
+use super::account::{Account, AccountError};
 use super::clone::{self, CloneProvider, Owner, Usage};
 use super::config::{Config, ROLES};
 use super::engine::{Engine, EngineError, Outside, OutsideServer, Source};
@@ -33,14 +33,15 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// An engine that works in `data`.
+    /// An engine that works in `data`, which the servers' user must be able to reach. Blocks.
     pub fn new(
         data: DataDir,
         account: Account,
         installs: Installs,
         provider: Arc<dyn CloneProvider>,
-    ) -> Self {
-        Self { data, account, installs, provider }
+    ) -> Result<Self, AccountError> {
+        account.check_reach(data.root())?;
+        Ok(Self { data, account, installs, provider })
     }
 
     /// Whom the files of data directories belong to.
@@ -232,11 +233,15 @@ impl Engine for Instance {
         blocking("emptying the trash", move || {
             let entries = std::fs::read_dir(this.data.trash())
                 .map_err(EngineError::io("emptying the trash"))?;
+            let mut result = Ok(());
             for dir in entries.flatten().map(|entry| entry.path()) {
-                // What another provider made is deleted by the one that always can.
-                this.provider.destroy(&dir).or_else(|_| clone::CopyFiles.destroy(&dir))?;
+                // What another provider made is deleted by the one that always can. A program that
+                // a killed postern had started may still be at work on it: then next time.
+                let deleted =
+                    this.provider.destroy(&dir).or_else(|_| clone::CopyFiles.destroy(&dir));
+                result = result.and(deleted);
             }
-            Ok(())
+            Ok(result?)
         })
     }
 

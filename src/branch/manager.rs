@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use rusqlite::Transaction;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
+use utoipa::ToSchema;
 
 use super::clone::Usage;
-use super::engine::{BranchError, Engine, EngineError, Source};
+use super::engine::{BranchError, Engine, Source};
 use super::server::{Server, Stop};
-use super::{ID_PREFIX, config, failpoint, process};
-use crate::state::branch::{self, BranchRow, BranchState, ServerProcess};
+use super::{ID_PREFIX, config, failpoint};
+use crate::state::branch::{self, BranchRow, BranchState};
 use crate::state::snapshot::{self, SnapshotState};
 use crate::state::{DataDir, State, StateError, now_ms};
 
@@ -80,7 +81,7 @@ pub struct Endpoint {
 }
 
 /// A branch as people see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BranchInfo {
     /// Its id.
@@ -91,7 +92,7 @@ pub struct BranchInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
     /// `creating`, `stopped`, `starting`, `running`, `stopping`, `destroying` or `failed`.
-    pub state: &'static str,
+    pub state: String,
     /// How its files were cloned.
     pub provider: String,
     /// Is its server a standby, which cannot write?
@@ -100,6 +101,10 @@ pub struct BranchInfo {
     pub database: String,
     /// The major version of its server.
     pub pg_major: u32,
+    /// Where its server's socket is when it runs, as libpq's `host`.
+    pub socket_dir: String,
+    /// The port in the socket's name.
+    pub port: u16,
     /// How many sessions are on it.
     pub sessions: u32,
     /// Why it failed.
@@ -141,7 +146,8 @@ impl Branches {
     ///
     /// `also` runs in the transaction that makes the branch known as ready, so that whatever
     /// holds the branch (a lease) is there when it is, and neither without the other.
-    /// When the future is dropped, the branch is destroyed again unless it was ready by then.
+    /// When the future is dropped the creation goes on: the branch and what `also` wrote are then
+    /// both there, or neither is.
     pub async fn create<F>(
         &self,
         snapshot: &str,
@@ -329,14 +335,6 @@ impl Branches {
         Ok(ready)
     }
 
-    /// Removes what a failed creation made, and gives the reason back.
-    async fn undo(&self, core: &mut Core, why: BranchError) -> BranchError {
-        if let Err(e) = self.destroy_locked(core).await {
-            tracing::warn!(branch = core.row.id, error = %e, "undoing a creation is left for later");
-        }
-        why
-    }
-
     /// The endpoint of the running server, and the lock under which it was seen running.
     async fn reach(
         &self,
@@ -359,162 +357,17 @@ impl Branches {
         }
     }
 
-    /// Starts the server if none runs, promotes it if that is needed.
-    async fn start_locked(&self, core: &mut Core, needs_write: bool) -> Result<(), BranchError> {
-        self.check_open()?;
-        core.check_usable()?;
-        let inner = &self.inner;
-        let id = core.row.id.clone();
-        if core.server.as_ref().is_some_and(|server| server.process().has_ended()) {
-            self.forget_dead(core).await?;
-        }
-        if let Some(server) = core.server.as_ref() {
-            if needs_write && core.row.standby {
-                server.promote().await.map_err(EngineError::from)?;
-                failpoint::hit("promote.done");
-                self.write(core, move |tx| branch::set_standby(tx, &id, false)).await?;
-                core.row.standby = false;
-            }
-            return Ok(());
-        }
-
-        let standby = core.row.standby && !needs_write;
-        let intended = id.clone();
-        inner
-            .state
-            .call(move |tx| {
-                branch::set_standby(tx, &intended, standby)?;
-                branch::set_state(tx, &intended, BranchState::Starting, None)
-            })
-            .await?;
-        core.row.standby = standby;
-        core.row.state = BranchState::Starting;
-        failpoint::hit("start.intended");
-        let server = match inner.engine.start(&core.row).await {
-            Ok(server) => server,
-            Err(e) => {
-                tracing::error!(branch = id, error = %e, "a branch's server did not start");
-                self.set_state(core, BranchState::Stopped, None).await?;
-                return Err(e.into());
-            }
-        };
-        failpoint::hit("start.ready");
-        self.take(core, server).await?;
-        failpoint::hit("start.done");
-        Ok(())
-    }
-
-    /// The branch has this server now: writes it down and watches it.
-    pub(super) async fn take(&self, core: &mut Core, server: Server) -> Result<(), BranchError> {
-        let known = ServerProcess {
-            pid: server.process().pid(),
-            start: server.process().start(),
-            boot_id: process::boot_id(),
-        };
-        if let Err(e) = self.set_state(core, BranchState::Running, Some(known)).await {
-            // The state does not know it, so it must not be there.
-            server.stop(Stop::Immediate).await;
-            return Err(e);
-        }
-        core.server = Some(server.clone());
-        let (inner, id) = (Arc::downgrade(&self.inner), core.row.id.clone());
-        tokio::spawn(async move {
-            server.ended().await;
-            let Some(this) = inner.upgrade().map(|inner| Self { inner }) else { return };
-            let Ok(live) = this.live(&id) else { return };
-            let mut core = live.core.clone().lock_owned().await;
-            let is_it = |s: &Server| s.process().start() == server.process().start();
-            if core.server.as_ref().is_some_and(is_it) {
-                tracing::warn!(
-                    branch = id,
-                    pid = server.process().pid(),
-                    "a branch's server ended by itself"
-                );
-                if let Err(e) = this.forget_dead(&mut core).await {
-                    tracing::error!(branch = id, error = %e, "its end could not be written down");
-                }
-            }
-        });
-        Ok(())
-    }
-
-    /// The server has ended without being told to; the next who comes starts another.
-    async fn forget_dead(&self, core: &mut Core) -> Result<(), BranchError> {
-        if let Some(server) = core.server.take() {
-            // Returns at once, and removes what a killed server leaves.
-            server.stop(Stop::Immediate).await;
-        }
-        self.set_state(core, BranchState::Stopped, None).await
-    }
-
-    pub(super) async fn stop_locked(&self, core: &mut Core, how: Stop) -> Result<(), BranchError> {
-        let Some(server) = core.server.clone() else { return Ok(()) };
-        let known = core.row.server.clone();
-        self.set_state(core, BranchState::Stopping, known).await?;
-        failpoint::hit("stop.intended");
-        core.server = None;
-        server.stop(how).await;
-        failpoint::hit("stop.stopped");
-        self.set_state(core, BranchState::Stopped, None).await
-    }
-
-    pub(super) async fn destroy_locked(&self, core: &mut Core) -> Result<(), BranchError> {
-        if core.gone {
-            return Err(BranchError::Gone { id: core.row.id.clone() });
-        }
-        let inner = &self.inner;
-        let known = core.row.server.clone();
-        match self.set_state(core, BranchState::Destroying, known.clone()).await {
-            // What makes space must not need any.
-            Err(BranchError::State(StateError::DiskFull)) if inner.data.use_reserve() => {
-                self.set_state(core, BranchState::Destroying, known).await?;
-            }
-            other => other?,
-        }
-        failpoint::hit("destroy.intended");
-        if let Some(server) = core.server.take() {
-            server.stop(Stop::Immediate).await;
-        }
-        failpoint::hit("destroy.stopped");
-        inner.engine.destroy(&core.row.id).await?;
-        let id = core.row.id.clone();
-        inner.state.call(move |tx| branch::delete(tx, &id)).await?;
-        failpoint::hit("destroy.deleted");
-        core.gone = true;
-        inner.live.remove(&core.row.id);
-        Ok(())
-    }
-
-    /// Writes a branch's state down, and remembers it once it is written.
-    pub(super) async fn set_state(
-        &self,
-        core: &mut Core,
-        state: BranchState,
-        server: Option<ServerProcess>,
-    ) -> Result<(), BranchError> {
-        let (id, written) = (core.row.id.clone(), server.clone());
-        self.write(core, move |tx| branch::set_state(tx, &id, state, written.as_ref())).await?;
-        core.row.state = state;
-        core.row.server = server;
-        Ok(())
-    }
-
-    async fn write<F>(&self, _core: &Core, work: F) -> Result<(), BranchError>
-    where
-        F: FnOnce(&Transaction<'_>) -> Result<(), StateError> + Send + 'static,
-    {
-        Ok(self.inner.state.call(work).await?)
-    }
-
     fn info(&self, row: BranchRow, usage: Option<Usage>) -> BranchInfo {
         let live = self.inner.live.get(&row.id);
         let used_at = live.as_ref().map_or(row.used_at, |l| l.used_at.load(Ordering::Acquire));
         BranchInfo {
             sessions: live.as_ref().map_or(0, |l| l.sessions.load(Ordering::Acquire)),
+            socket_dir: self.inner.data.socket_dir(&row.id).display().to_string(),
+            port: config::PORT,
             id: row.id,
             snapshot_id: row.snapshot_id,
             parent_id: row.parent_id,
-            state: row.state.as_str(),
+            state: row.state.as_str().to_owned(),
             provider: row.provider,
             standby: row.standby,
             database: row.database,
@@ -535,7 +388,7 @@ impl Branches {
         self.inner.live.iter().map(|e| (e.key().clone(), Arc::clone(e.value()))).collect()
     }
 
-    fn check_open(&self) -> Result<(), BranchError> {
+    pub(super) fn check_open(&self) -> Result<(), BranchError> {
         if self.inner.closing.load(Ordering::Acquire) {
             return Err(BranchError::ShuttingDown);
         }
@@ -559,19 +412,6 @@ impl Core {
             && self.row.state == BranchState::Running
             && !(needs_write && self.row.standby)
             && self.server.as_ref().is_some_and(|server| !server.process().has_ended())
-    }
-
-    fn check_usable(&self) -> Result<(), BranchError> {
-        let id = self.row.id.clone();
-        match self.row.state {
-            _ if self.gone => Err(BranchError::Gone { id }),
-            BranchState::Creating | BranchState::Destroying => Err(BranchError::Gone { id }),
-            BranchState::Failed => {
-                let why = self.row.failure.clone().unwrap_or_default();
-                Err(BranchError::Failed { id, why })
-            }
-            _ => Ok(()),
-        }
     }
 }
 

@@ -17,7 +17,9 @@ pub mod pidfile;
 pub mod probe;
 pub mod process;
 pub mod server;
+pub mod snapshot;
 
+mod locked;
 mod manager;
 mod reconcile;
 

@@ -36,9 +36,11 @@ pub fn is_ready(data_dir: &Path, pid: u32) -> bool {
         .is_some_and(|lines| lines.pid() == Some(pid) && lines.nth(7) == Some("ready"))
 }
 
-/// The id of the System V shared memory segment that the server made.
-pub fn shared_memory_id(data_dir: &Path) -> Option<u32> {
-    Lines::read(data_dir)?.nth(6)?.split_ascii_whitespace().nth(1)?.parse().ok()
+/// The key and the id of the System V shared memory segment that the server made.
+pub fn shared_memory(data_dir: &Path) -> Option<(u32, u32)> {
+    let lines = Lines::read(data_dir)?;
+    let mut fields = lines.nth(6)?.split_ascii_whitespace();
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 struct Lines(String);
@@ -77,7 +79,7 @@ mod tests {
         std::fs::write(path(dir.path()), text).unwrap();
         assert!(is_ready(dir.path(), 4711));
         assert!(!is_ready(dir.path(), 4712));
-        assert_eq!(shared_memory_id(dir.path()), Some(7));
+        assert_eq!(shared_memory(dir.path()), Some((5_432_001, 7)));
         std::fs::write(path(dir.path()), text.replace("ready", "starting")).unwrap();
         assert!(!is_ready(dir.path(), 4711));
         std::fs::write(path(dir.path()), "47").unwrap();

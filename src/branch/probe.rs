@@ -30,7 +30,7 @@ const PROCESSES_PER_BRANCH: u64 = 5;
 /// Looks around. `data_root` must exist; nothing is left behind in it. Blocks.
 pub fn probe(data_root: &Path, pg_bin: Option<&Path>, pg_user: Option<&str>) -> Vec<Finding> {
     let mut findings = vec![postgresql(pg_bin)];
-    findings.extend(account(pg_user));
+    findings.extend(account(pg_user, data_root));
     findings.extend(providers(data_root));
     findings.push(socket_path(data_root));
     findings.push(space(data_root));
@@ -61,7 +61,7 @@ fn postgresql(pg_bin: Option<&Path>) -> Finding {
     }
 }
 
-fn account(pg_user: Option<&str>) -> Vec<Finding> {
+fn account(pg_user: Option<&str>, data_root: &Path) -> Vec<Finding> {
     let account = match Account::detect(pg_user) {
         Ok(account) => account,
         Err(e) => return vec![failed("server user", &e)],
@@ -94,7 +94,11 @@ fn account(pg_user: Option<&str>) -> Vec<Finding> {
             "Servers run without any wall but their file rights. Install util-linux.",
         ),
     };
-    vec![user, walls]
+    let reach = match account.check_reach(data_root) {
+        Ok(()) => good("data directory", format!("{} can be reached", data_root.display())),
+        Err(e) => failed("data directory", &e),
+    };
+    vec![user, walls, reach]
 }
 
 fn providers(data_root: &Path) -> Vec<Finding> {

@@ -57,7 +57,9 @@ impl Branches {
             }
             engine.bound_log(&id);
         }
-        engine.empty_trash().await?;
+        if let Err(e) = engine.empty_trash().await {
+            tracing::warn!(error = %e, "trash is left for later");
+        }
         self.inner.data.keep_reserve();
         Ok(())
     }

@@ -54,9 +54,9 @@ pub struct CreateArgs {
     /// An existing branch, in place of a new one
     #[arg(long, value_name = "ID")]
     branch: Option<String>,
-    /// What happens to the branch when its last lease ends
-    #[arg(long, value_enum, default_value_t)]
-    on_end: OnEnd,
+    /// What happens to the branch when its last lease ends [default: destroy; keep with --branch]
+    #[arg(long, value_enum)]
+    on_end: Option<OnEnd>,
 }
 
 /// Which leases to list.
@@ -197,19 +197,18 @@ fn remaining(lease: &Lease) -> String {
 }
 
 fn show(lease: &Lease) -> String {
-    let mut rows = vec![
-        ["lease", &lease.lease_id],
-        ["run", &lease.run_id],
-        ["revision", &lease.revision],
-        ["snapshot", &lease.snapshot],
-        ["branch", &lease.branch_id],
-        ["database", &lease.database],
-        ["state", lease.state.as_str()],
-        ["secret", &lease.database_url_secret_ref],
+    let rows = [
+        ("lease", lease.lease_id.clone()),
+        ("run", lease.run_id.clone()),
+        ("revision", lease.revision.clone()),
+        ("snapshot", lease.snapshot.clone()),
+        ("branch", lease.branch_id.clone()),
+        ("database", lease.database.clone()),
+        ("capabilities", lease.capabilities.to_string()),
+        ("state", lease.state.as_str().to_owned()),
+        ("expires", lease.expires_at.to_string()),
+        ("secret", lease.database_url_secret_ref.clone()),
     ]
-    .map(|[name, value]| [name.to_owned(), value.to_owned()])
-    .to_vec();
-    rows.push(["capabilities".to_owned(), lease.capabilities.to_string()]);
-    rows.push(["expires".to_owned(), lease.expires_at.to_string()]);
+    .map(|(name, value)| [name.to_owned(), value]);
     table(["", ""], &rows).trim_start().to_owned()
 }

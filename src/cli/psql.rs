@@ -7,7 +7,7 @@ use axum::http::Method;
 use clap::Args;
 
 use super::{CliError, Global, Session, lease};
-use crate::branch::PgBin;
+use crate::branch::pg::Installs;
 
 /// Open psql on a lease, without the secret on any command line
 #[derive(Debug, Args)]
@@ -29,7 +29,8 @@ pub async fn run(global: &Global, args: PsqlArgs) -> Result<ExitCode, CliError> 
     let url = url["databaseUrl"].as_str().unwrap_or_default();
     let config: tokio_postgres::Config = url.parse().map_err(CliError::broken)?;
     let postgres = global.config(&[])?.postgres;
-    let psql = PgBin::find(postgres.bin.as_deref())?.program("psql");
+    let installs = Installs::find(postgres.bin.as_deref())?;
+    let psql = installs.newest()?.program("psql");
     let mut command = Command::new(psql);
     // The password goes by the environment: an argument would stand in the process list.
     for (name, value) in environment(&config) {

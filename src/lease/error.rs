@@ -5,6 +5,7 @@ use crate::error::{ErrorKind, SqlState, UserFacingError};
 use crate::state::StateError;
 
 use super::SecretError;
+use crate::wire::scram::ScramError;
 
 /// Errors of the lease room.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,9 @@ pub enum LeaseError {
     /// The operating system gave no random bytes.
     #[error("the operating system gave no random bytes for a token")]
     NoRandom,
+    /// A verifier could not be made or read.
+    #[error(transparent)]
+    Verifier(#[from] ScramError),
 }
 
 impl LeaseError {
@@ -55,7 +59,7 @@ impl UserFacingError for LeaseError {
             Self::Branch(e) => e.kind(),
             Self::State(e) => e.kind(),
             Self::Secret(e) => e.kind(),
-            Self::NoRandom => ErrorKind::Service,
+            Self::NoRandom | Self::Verifier(_) => ErrorKind::Service,
         }
     }
     fn sqlstate(&self) -> SqlState {
@@ -66,7 +70,7 @@ impl UserFacingError for LeaseError {
             Self::Branch(e) => e.sqlstate(),
             Self::State(e) => e.sqlstate(),
             Self::Secret(e) => e.sqlstate(),
-            Self::NoRandom => SqlState::SYSTEM_ERROR,
+            Self::NoRandom | Self::Verifier(_) => SqlState::SYSTEM_ERROR,
         }
     }
     fn message(&self) -> String {
@@ -91,7 +95,7 @@ impl UserFacingError for LeaseError {
             Self::Branch(e) => e.hint(),
             Self::State(e) => e.hint(),
             Self::Secret(e) => e.hint(),
-            Self::Invalid { .. } | Self::NoRandom => None,
+            Self::Invalid { .. } | Self::NoRandom | Self::Verifier(_) => None,
         }
     }
 }

@@ -1,34 +1,33 @@
 //! The life of leases: made, renewed, expired, revoked; and who may log in with what.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use dashmap::DashMap;
 use jiff::Timestamp;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use ring::rand::{SecureRandom, SystemRandom};
 use rusqlite::Connection;
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
-use tokio::sync::{Mutex, Notify, watch};
+use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::contract::{CreatedLease, Lease, NewLease, OnEnd};
 use super::url::Advertised;
 use super::{LeaseError, SecretFiles};
-use crate::branch::Branches;
+use crate::branch::{BranchError, BranchSpec, Branches};
 use crate::error::UserFacingError;
-use crate::session::{Authority, Backend, BackendAddress, Grant, LeaseEnd, ReachError};
+use crate::session::{Authority, Backend, BackendAddress, Grant, LeaseEnd, Life, ReachError};
 use crate::state::lease::{self as rows, LeaseRow, LeaseState};
+use crate::gate::{Capabilities, Capability};
+use crate::state::branch::{self, BranchState};
 use crate::state::{State, StateError, outbox, snapshot};
-use crate::wire::scram;
+use crate::wire::scram::Verifier;
 
-/// Words of the outbox.
-const CREATE: &str = "lease.create";
+/// The word of the outbox for what the end of a lease brings.
 const END: &str = "lease.end";
 /// The longest text of a run or a revision.
 const MAX_NAME: usize = 256;
@@ -53,7 +52,7 @@ pub struct LeaseSettings {
 /// All leases of a data directory.
 pub struct Leases {
     state: State,
-    branches: Arc<Branches>,
+    branches: Branches,
     secrets: SecretFiles,
     settings: RwLock<LeaseSettings>,
     live: DashMap<String, Arc<Entry>>,
@@ -64,25 +63,17 @@ pub struct Leases {
 /// A lease in memory, with the signals its sessions listen to.
 struct Entry {
     grant: Arc<Grant>,
-    expires_at: watch::Sender<SystemTime>,
-    end: watch::Sender<Option<LeaseEnd>>,
+    expires_at: Mutex<SystemTime>,
     /// Serializes renewal and ending of this one lease.
-    lease: Mutex<Lease>,
-}
-
-/// What is needed to undo a creation that was cut off.
-#[derive(Debug, Serialize, Deserialize)]
-struct CreateIntent {
-    branch_id: String,
-    owns_branch: bool,
+    lease: AsyncMutex<Lease>,
 }
 
 impl Leases {
-    /// Reads the leases from the state, undoes creations and finishes endings that were cut off,
-    /// and forgets secrets that belong to no active lease.
+    /// Reads the leases from the state, finishes endings that were cut off, and forgets secrets
+    /// that belong to no active lease (a creation that was cut off leaves nothing else).
     pub async fn open(
         state: State,
-        branches: Arc<Branches>,
+        branches: Branches,
         secrets: SecretFiles,
         settings: LeaseSettings,
     ) -> Result<Self, LeaseError> {
@@ -94,10 +85,6 @@ impl Leases {
             live: DashMap::new(),
             changed: Notify::new(),
         };
-        for intent in leases.state.call(|db| outbox::pending(db, Some(CREATE))).await? {
-            let cut_off: CreateIntent = intent.detail()?;
-            leases.abandon(intent.id, &intent.subject, &cut_off).await?;
-        }
         let rows = leases
             .state
             .call(|db| {
@@ -110,11 +97,11 @@ impl Leases {
             let lease = Lease::from_row(row, snapshot)?;
             let recent = |at| now.duration_since(at).unsigned_abs() < REMEMBER_ENDED;
             if lease.ended_at.is_none_or(recent) {
-                leases.remember(lease, verifier, connections);
+                leases.remember(lease, verifier.parse()?, connections);
             }
         }
         leases.secrets.retain(|name| {
-            leases.live.get(name).is_some_and(|entry| entry.end.borrow().is_none())
+            leases.live.get(name).is_some_and(|entry| entry.grant.life.ended().is_none())
         })?;
         for intent in leases.state.call(|db| outbox::pending(db, Some(END))).await? {
             let row = {
@@ -126,10 +113,9 @@ impl Leases {
         Ok(leases)
     }
 
-    /// Makes a lease and, unless it names one, a branch for it. Undone whole when a step fails.
+    /// Makes a lease and, unless it names one, a branch for it: both or neither.
     ///
-    /// Not cancel-safe: run it in a task of its own. What a crash cuts off is undone by the next
-    /// [`open`](Self::open).
+    /// Not cancel-safe: run it in a task of its own.
     pub async fn create(&self, wanted: NewLease) -> Result<CreatedLease, LeaseError> {
         let ttl = self.ttl(wanted.ttl_seconds)?;
         checked("run", &wanted.run_id)?;
@@ -137,106 +123,93 @@ impl Leases {
         if wanted.capabilities.is_empty() {
             return Err(LeaseError::invalid("capabilities", "must name at least one"));
         }
-        let (branch_id, owns_branch, snapshot) = match (&wanted.branch, &wanted.snapshot) {
+        let (branch, name) = match (&wanted.branch, &wanted.snapshot) {
             (Some(id), _) => {
                 let branch = self.branches.show(id).await?;
-                let snapshot = branch.snapshot_id.clone();
-                (branch.id, false, self.state.call(move |db| snapshot::get(db, &snapshot)).await?)
+                (Some(branch.id), branch.snapshot_id)
             }
-            (None, Some(name)) => {
-                let name = name.clone();
-                let snapshot = self.state.call(move |db| snapshot::get(db, &name)).await?;
-                (new_id("br"), true, snapshot)
-            }
+            (None, Some(name)) => (None, name.clone()),
             (None, None) => return Err(LeaseError::invalid("snapshot", "or branch is needed")),
         };
+        let snapshot = self.state.call(move |db| snapshot::get(db, &name)).await?;
         let lease_id = new_id("lease");
         let token = new_token()?;
         let now = Timestamp::now();
+        let default_end = if branch.is_some() { OnEnd::Keep } else { OnEnd::Destroy };
         let lease = Lease {
             database_url_secret_ref: self.secrets.reference(&lease_id).to_string(),
             lease_id: lease_id.clone(),
             run_id: wanted.run_id,
             revision: wanted.revision,
-            snapshot_id: snapshot.id.clone(),
+            snapshot_id: snapshot.id,
             snapshot: snapshot.name,
-            branch_id: branch_id.clone(),
+            branch_id: branch.clone().unwrap_or_default(),
             database: snapshot.database,
             capabilities: wanted.capabilities,
             policy: wanted.policy,
             state: LeaseState::Active,
-            on_end: wanted.on_end.unwrap_or(if owns_branch { OnEnd::Destroy } else { OnEnd::Keep }),
+            on_end: wanted.on_end.unwrap_or(default_end),
             created_at: now,
             expires_at: after(now, ttl)?,
             ended_at: None,
         };
-        let detail = CreateIntent { branch_id, owns_branch };
-        let intent = {
-            let (id, branch_id) = (lease_id.clone(), detail.branch_id.clone());
-            self.state
-                .call(move |db| {
-                    outbox::intend(db, CREATE, &id, &CreateIntent { branch_id, owns_branch })
-                })
-                .await?
+        let (advertised, max_connections) = {
+            let settings = self.settings.read();
+            (settings.advertised.clone(), settings.max_connections)
         };
-        match self.finish(intent, &lease, owns_branch, &token).await {
-            Ok(url) => {
+        let verifier = Verifier::of(&token)?;
+        let url = advertised.url(&lease_id, &token, &lease.database);
+        // First the secret: without a lease it is forgotten at the next start, but a lease without
+        // its secret would be of no use to anybody.
+        self.secrets.put(&lease_id, &url)?;
+        let row = lease.to_row(verifier.to_string(), max_connections);
+        match self.write_down(branch.is_none(), lease, row).await {
+            Ok(lease) => {
+                self.remember(lease.clone(), verifier, max_connections);
+                self.changed.notify_one();
                 Ok(CreatedLease { lease, database_url: url.expose_secret().to_owned() })
             }
             Err(error) => {
-                self.abandon(intent, &lease_id, &detail).await?;
+                self.secrets.remove(&lease_id)?;
                 Err(error)
             }
         }
     }
 
-    async fn finish(
+    /// Makes the branch where one is needed, and the lease in the same transaction.
+    async fn write_down(
         &self,
-        intent: i64,
-        lease: &Lease,
-        owns_branch: bool,
-        token: &SecretString,
-    ) -> Result<SecretString, LeaseError> {
-        let (advertised, max_connections) = {
-            let settings = self.settings.read();
-            (settings.advertised.clone(), settings.max_connections)
-        };
-        if owns_branch {
+        new_branch: bool,
+        mut lease: Lease,
+        mut row: LeaseRow,
+    ) -> Result<Lease, LeaseError> {
+        if new_branch {
             let read_only = lease.capabilities.is_read_only();
-            self.branches.create(&lease.branch_id, &lease.snapshot_id, read_only).await?;
+            let spec = BranchSpec { read_only, ..BranchSpec::default() };
+            let made = self
+                .branches
+                .create(&lease.snapshot_id, spec, move |db, branch| {
+                    row.branch_id.clone_from(&branch.id);
+                    rows::insert(db, &row)
+                })
+                .await?;
+            lease.branch_id = made.id;
+        } else {
+            self.state
+                .call(move |db| {
+                    let branch = branch::get(db, &row.branch_id)?;
+                    if matches!(branch.state, BranchState::Destroying | BranchState::Failed) {
+                        let state = branch.state.as_str();
+                        return Err(StateError::Conflict(format!("branch {} is {state}", branch.id)));
+                    }
+                    rows::insert(db, &row)
+                })
+                .await?;
         }
-        let url = advertised.url(&lease.lease_id, token, &lease.database);
-        self.secrets.put(&lease.lease_id, &url)?;
-        let verifier = verifier(token)?;
-        let row = lease.to_row(verifier.clone(), max_connections);
-        self.state
-            .call(move |db| {
-                rows::insert(db, &row)?;
-                outbox::done(db, intent)
-            })
-            .await?;
-        self.remember(lease.clone(), verifier, max_connections);
-        self.changed.notify_one();
-        Ok(url)
+        Ok(lease)
     }
 
-    /// Undoes a creation that did not end.
-    async fn abandon(
-        &self,
-        intent: i64,
-        lease_id: &str,
-        cut_off: &CreateIntent,
-    ) -> Result<(), LeaseError> {
-        if cut_off.owns_branch {
-            self.branches.destroy(&cut_off.branch_id).await?;
-        }
-        self.secrets.remove(lease_id)?;
-        Ok(self.state.call(move |db| outbox::done(db, intent)).await?)
-    }
-
-    fn remember(&self, lease: Lease, verifier: String, max_connections: u32) {
-        let (expires_at, expires) = watch::channel(SystemTime::from(lease.expires_at));
-        let (end, ended) = watch::channel(lease_end(lease.state));
+    fn remember(&self, lease: Lease, verifier: Verifier, max_connections: u32) {
         let grant = Arc::new(Grant {
             lease: lease.lease_id.clone(),
             run: lease.run_id.clone(),
@@ -246,13 +219,12 @@ impl Leases {
             capabilities: lease.capabilities,
             policy: lease.policy.clone(),
             database: lease.database.clone(),
-            expires_at: expires,
-            end: ended,
             max_connections,
-            connections: AtomicU32::new(0),
+            life: Life::new(lease_end(lease.state)),
         });
         let id = lease.lease_id.clone();
-        let entry = Arc::new(Entry { grant, expires_at, end, lease: Mutex::new(lease) });
+        let expires_at = Mutex::new(SystemTime::from(lease.expires_at));
+        let entry = Arc::new(Entry { grant, expires_at, lease: AsyncMutex::new(lease) });
         self.live.insert(id, entry);
     }
 
@@ -291,7 +263,7 @@ impl Leases {
             return Err(over(&lease));
         }
         lease.expires_at = expires_at;
-        entry.expires_at.send_replace(SystemTime::from(expires_at));
+        *entry.expires_at.lock() = SystemTime::from(expires_at);
         self.changed.notify_one();
         Ok(lease.clone())
     }
@@ -322,7 +294,9 @@ impl Leases {
             .await?;
         lease.state = state;
         lease.ended_at = Some(Timestamp::now());
-        entry.end.send_replace(lease_end(state));
+        if let Some(end) = lease_end(state) {
+            entry.grant.life.end(end);
+        }
         tracing::info!(lease = %lease.lease_id, state = state.as_str(), "lease ended");
         self.settle(intent, &lease.lease_id, &lease.branch_id).await?;
         Ok(lease.clone())
@@ -337,9 +311,9 @@ impl Leases {
         if on_branch.iter().all(|row| row.state != LeaseState::Active) {
             let wished = |wish: OnEnd| on_branch.iter().any(|row| row.on_end == wish.as_str());
             if wished(OnEnd::Destroy) {
-                self.branches.destroy(branch_id).await?;
+                gone_is_fine(self.branches.destroy(branch_id).await)?;
             } else if wished(OnEnd::Stop) {
-                self.branches.stop(branch_id).await?;
+                gone_is_fine(self.branches.stop(branch_id).await)?;
             }
         }
         Ok(self.state.call(move |db| outbox::done(db, intent)).await?)
@@ -364,10 +338,10 @@ impl Leases {
             let mut next = now + LONGEST_NAP;
             let mut due = Vec::new();
             for entry in &self.live {
-                if entry.end.borrow().is_some() {
+                if entry.grant.life.ended().is_some() {
                     continue;
                 }
-                let at = *entry.expires_at.borrow();
+                let at = *entry.expires_at.lock();
                 if at <= now {
                     due.push(Arc::clone(&entry));
                 } else {
@@ -431,26 +405,44 @@ impl Authority for Leases {
 
     async fn reach(&self, grant: &Arc<Grant>) -> Result<Backend, ReachError> {
         let writes = !grant.capabilities.is_read_only();
-        let endpoint = self.branches.ensure_started(&grant.branch, writes).await.map_err(|e| {
-            tracing::warn!(branch = %grant.branch, error = %e, "a branch could not be reached");
+        let endpoint = self.branches.enter(&grant.branch, writes).await.map_err(|error| {
+            tracing::warn!(branch = %grant.branch, %error, "a branch could not be reached");
             ReachError {
-                kind: e.kind(),
-                sqlstate: e.sqlstate(),
-                message: e.message(),
-                hint: e.hint(),
+                kind: error.kind(),
+                sqlstate: error.sqlstate(),
+                message: error.message(),
+                hint: error.hint(),
             }
         })?;
-        self.branches.opened(&grant.branch);
         Ok(Backend {
-            address: BackendAddress::Unix(endpoint.socket()),
-            role: crate::branch::role_of(grant.capabilities).to_owned(),
-            database: grant.database.clone(),
+            address: BackendAddress::Unix(endpoint.socket),
+            role: role_of(grant.capabilities).to_owned(),
+            database: endpoint.database,
             password: None,
         })
     }
 
     fn left(&self, grant: &Arc<Grant>) {
-        self.branches.closed(&grant.branch);
+        self.branches.leave(&grant.branch);
+    }
+}
+
+/// A branch that is not there any more needs no ending.
+fn gone_is_fine(result: Result<(), BranchError>) -> Result<(), BranchError> {
+    match result {
+        Err(BranchError::State(StateError::NotFound { .. }) | BranchError::Gone { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+/// The login role of a lease's class: that of the strongest thing it may do.
+fn role_of(capabilities: Capabilities) -> &'static str {
+    if capabilities.has(Capability::Migrate) {
+        "postern_migrate"
+    } else if capabilities.has(Capability::Write) {
+        "postern_write"
+    } else {
+        "postern_read"
     }
 }
 

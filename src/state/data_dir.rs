@@ -5,6 +5,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -19,6 +20,10 @@ pub struct DataDir {
     root: PathBuf,
     _lock: Arc<File>,
 }
+
+/// A postern that was just killed may leave a child that holds the lock until it has become another
+/// program; that takes a moment only.
+const LOCK_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Bytes kept back; a few commits of the state take far less.
 const RESERVE: u64 = 4 << 20;
@@ -147,7 +152,12 @@ impl DataDir {
             .mode(0o600)
             .open(&path)
             .map_err(failed)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let until = Instant::now() + LOCK_PATIENCE;
+        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            if Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            }
             let mut pid = String::new();
             let _ = file.read_to_string(&mut pid);
             let pid = if pid.trim().is_empty() { "?" } else { pid.trim() }.to_owned();

@@ -2,10 +2,14 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
 use super::{StateError, now_ms};
 
 /// Whether a lease holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum LeaseState {
     /// It holds.
     Active,
@@ -180,6 +184,14 @@ pub fn active_on_branch(db: &Connection, branch_id: &str) -> Result<Vec<LeaseRow
     let mut statement = db.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM lease WHERE branch_id = ?1 AND state = 'active' ORDER BY created_at"
     ))?;
+    let rows = statement.query_map([branch_id], |row| Ok(read(row)))?;
+    rows.map(|row| row.map_err(StateError::from).flatten()).collect()
+}
+
+/// Those that land or ever landed on a branch.
+pub fn on_branch(db: &Connection, branch_id: &str) -> Result<Vec<LeaseRow>, StateError> {
+    let mut statement = db
+        .prepare_cached(&format!("SELECT {COLUMNS} FROM lease WHERE branch_id = ?1 ORDER BY id"))?;
     let rows = statement.query_map([branch_id], |row| Ok(read(row)))?;
     rows.map(|row| row.map_err(StateError::from).flatten()).collect()
 }

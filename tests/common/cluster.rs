@@ -4,13 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use postern::branch::account::Account;
+use postern::branch::clone::{CloneProvider as _, CopyFiles};
 use postern::branch::config::{Config, ROLES};
 use postern::branch::pg::{Install, Installs};
 use postern::branch::server::{Server, ServerSpec, Stop};
 
-/// The installation the tests use.
+/// The installation the tests use: the one `POSTERN_TEST_PG_BIN` names, else the newest.
 pub fn install() -> Install {
-    Installs::find(None).unwrap().newest().unwrap().clone()
+    match std::env::var_os("POSTERN_TEST_PG_BIN") {
+        Some(bin) => Install::at(Path::new(&bin)).unwrap(),
+        None => installs().newest().unwrap().clone(),
+    }
+}
+
+/// All installations, that one included.
+pub fn installs() -> Installs {
+    Installs::find(std::env::var_os("POSTERN_TEST_PG_BIN").as_deref().map(Path::new)).unwrap()
 }
 
 /// As whom the tests' servers run.
@@ -137,5 +146,7 @@ impl Drop for Sweep {
         {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
+        // Without root, what is sealed cannot be deleted like any directory.
+        let _ = CopyFiles.destroy(&self.0.join("snapshots"));
     }
 }

@@ -8,3 +8,24 @@ pub mod direct;
 pub mod mount;
 pub mod served;
 pub mod world;
+
+/// The folder with the drivers that `tests/run.sh` installs; says loudly when there is none.
+pub fn drivers() -> Option<std::path::PathBuf> {
+    match std::env::var_os("POSTERN_TEST_DRIVERS") {
+        Some(dir) => Some(dir.into()),
+        None => {
+            skip("no drivers: run the tests with `make test`, which installs them");
+            None
+        }
+    }
+}
+
+/// Says that a test cannot run here, on standard error and in the list that `tests/run.sh` counts.
+pub fn skip(why: &str) {
+    eprintln!("SKIPPED: {why}");
+    if let Some(list) = std::env::var_os("POSTERN_TEST_SKIPS") {
+        use std::io::Write as _;
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(list);
+        file.and_then(|mut file| writeln!(file, "{why}")).unwrap();
+    }
+}

@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use postern::branch::clone::{self, CloneProvider};
 use postern::branch::instance::Instance;
-use postern::branch::pg::Installs;
 use postern::branch::server::{Server, Stop};
 use postern::branch::{BranchError, BranchSpec, Branches};
 use postern::state::snapshot::{SnapshotRow, SnapshotState};
 use postern::state::{DataDir, State, now_ms, snapshot};
 
-use super::cluster::{Sweep, account, install, spec};
+use super::cluster::{Sweep, account, install, installs, spec};
 
 /// Where the sealed snapshot lies.
 pub const SNAPSHOT: &str = "sn_shop";
@@ -29,7 +28,7 @@ pub async fn open(root: &Path, provider: &str) -> Result<World, BranchError> {
     let data = DataDir::open(root)?;
     let state = State::open(&data)?;
     let (provider, _) = clone::choose(data.root(), Some(provider)).unwrap();
-    let engine = Instance::new(data.clone(), account(), Installs::find(None).unwrap(), provider);
+    let engine = Instance::new(data.clone(), account(), installs(), provider).unwrap();
     let branches = Branches::open(data.clone(), state.clone(), Arc::new(engine)).await?;
     Ok(World { branches, state, data })
 }
@@ -104,6 +103,19 @@ impl World {
         let client = self.connect(id, "postern_read", false).await;
         client.query_one("SELECT count(*) FROM item", &[]).await.unwrap().get(0)
     }
+}
+
+/// Memory that nobody else has, summed over a server's processes, in MiB.
+pub fn private_memory(data_dir: &Path) -> f64 {
+    let pids = postern::branch::process::working_in(&data_dir.canonicalize().unwrap());
+    let kilobytes: f64 = pids
+        .iter()
+        .filter_map(|pid| std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok())
+        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .filter(|line| line.starts_with("Private_"))
+        .filter_map(|line| line.split_ascii_whitespace().nth(1)?.parse::<f64>().ok())
+        .sum();
+    kilobytes / 1024.0
 }
 
 /// Everything outside the state that branches could have left, with the System V segments.

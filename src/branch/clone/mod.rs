@@ -46,7 +46,17 @@ pub trait CloneProvider: fmt::Debug + Send + Sync {
 }
 
 /// What a directory takes on disk, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+    utoipa::ToSchema,
+)]
 pub struct Usage {
     /// Number of files.
     pub files: u64,

@@ -6,13 +6,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use secrecy::ExposeSecret;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::serve::init_log;
 use super::{CliError, Global, Output};
-use crate::branch::{ImportRequest, ImportSource};
+use crate::branch::snapshot::{ImportRequest, ImportSource, SourceUrl};
 use crate::config::{self, Config, LogConfig};
 use crate::gate::{Capabilities, Capability};
 use crate::lease::{Lease, NewLease, OnEnd};
@@ -93,8 +92,8 @@ async fn show(running: &Running, args: &DemoArgs, output: Output) -> Result<(), 
     let snapshot = {
         let scratch = tempfile(&service.config)?;
         let source = match (&args.from_sql, &args.from_url) {
-            (Some(file), _) => ImportSource::Sql { path: file.clone() },
-            (None, Some(url)) => ImportSource::Url { url: url.clone().into() },
+            (Some(file), _) => ImportSource::Sql { path: absolute(file)? },
+            (None, Some(url)) => ImportSource::Url { url: SourceUrl::new(url.clone()) },
             (None, None) => ImportSource::Sql { path: scratch.clone() },
         };
         let request = ImportRequest::new(SNAPSHOT, source);
@@ -122,7 +121,7 @@ async fn show(running: &Running, args: &DemoArgs, output: Output) -> Result<(), 
                 capabilities,
                 ttl_seconds: Some(3600),
                 policy: None,
-                on_end: OnEnd::Destroy,
+                on_end: Some(OnEnd::Destroy),
             })
             .await?;
         report.step(output, &format!("lease a branch to {capabilities}"), began, made.lease.branch_id.clone());
@@ -157,6 +156,11 @@ async fn clear(config: &Config) -> Result<(), CliError> {
         Service::open(config.clone()).await?.destroy_all().await?;
     }
     Ok(())
+}
+
+/// A file as the service needs it named.
+pub(super) fn absolute(path: &std::path::Path) -> Result<PathBuf, CliError> {
+    std::path::absolute(path).map_err(CliError::broken)
 }
 
 fn tempfile(config: &Config) -> Result<PathBuf, CliError> {

@@ -54,20 +54,20 @@ pub(super) async fn take(
     let gone = if own {
         delete_referring(&tour.migrate, table).await?
     } else {
-        tour.write.execute(&delete, &[]).await?
+        tour.write.execute(&delete, &[]).await.map_err(told)?
     };
     let who = if own { "read,write,migrate" } else { "read,write" };
     report.step(output, &format!("{who}: {delete}"), began, format!("{gone} rows deleted"));
 
     let began = Instant::now();
     let migration = format!("ALTER TABLE {table} ADD COLUMN postern_demo text DEFAULT 'new'");
-    tour.migrate.batch_execute(&migration).await?;
+    tour.migrate.batch_execute(&migration).await.map_err(told)?;
     report.step(output, "read,write,migrate: ALTER TABLE … ADD COLUMN", began, "done".to_owned());
 
     let began = Instant::now();
     let after = count(&tour.read, table).await?;
     let columns = "SELECT count(*) FROM information_schema.columns WHERE column_name = 'postern_demo'";
-    let columns: i64 = tour.read.query_one(columns, &[]).await?.get(0);
+    let columns: i64 = tour.read.query_one(columns, &[]).await.map_err(told)?.get(0);
     if after != before || columns != 0 {
         return Err(CliError::broken("one branch saw what another did"));
     }
@@ -77,13 +77,13 @@ pub(super) async fn take(
 
 /// Connects like any driver would.
 pub(super) async fn connect(url: &str) -> Result<Client, CliError> {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(told)?;
     tokio::spawn(connection);
     Ok(client)
 }
 
 async fn count(client: &Client, table: &str) -> Result<i64, CliError> {
-    Ok(client.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await?.get(0))
+    Ok(client.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await.map_err(told)?.get(0))
 }
 
 async fn biggest_table(client: &Client) -> Result<String, CliError> {
@@ -91,14 +91,23 @@ async fn biggest_table(client: &Client) -> Result<String, CliError> {
                JOIN pg_namespace n ON n.oid = c.relnamespace \
                WHERE c.relkind = 'r' AND n.nspname NOT LIKE 'pg\\_%' \
                AND n.nspname <> 'information_schema' ORDER BY c.reltuples DESC LIMIT 1";
-    let row = client.query_opt(sql, &[]).await?;
+    let row = client.query_opt(sql, &[]).await.map_err(told)?;
     row.map(|row| row.get(0)).ok_or_else(|| CliError::broken("the database has no table"))
 }
 
 async fn delete_referring(client: &Client, table: &str) -> Result<u64, CliError> {
     let rows = u64::try_from(count(client, table).await?).unwrap_or_default();
-    client.batch_execute(&format!("TRUNCATE {table} CASCADE")).await?;
+    client.batch_execute(&format!("TRUNCATE {table} CASCADE")).await.map_err(told)?;
     Ok(rows)
+}
+
+/// What a driver's error says, the server's words included.
+#[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
+fn told(error: tokio_postgres::Error) -> CliError {
+    match error.as_db_error() {
+        Some(db) => CliError::broken(format!("{} {}", db.code().code(), db.message())),
+        None => CliError::broken(error),
+    }
 }
 
 /// The text of a refusal by the wall; any other error is a failure of the demo.
@@ -110,6 +119,6 @@ fn refusal(error: &tokio_postgres::Error) -> Result<String, CliError> {
         {
             Ok(format!("{} {}", db.code().code(), db.message()))
         }
-        _ => Err(CliError::broken(error)),
+        _ => Err(CliError::broken(format!("not refused by the wall: {error}"))),
     }
 }
