@@ -58,9 +58,9 @@ pub struct ListenConfig {
     pub tcp: Vec<SocketAddr>,
     /// The directory of the unix socket `.s.PGSQL.<port>`; `<data_dir>/run` when absent.
     pub socket_dir: Option<PathBuf>,
-    /// The host that DATABASE_URLs name, when it is not the first TCP address.
+    /// The host that `DATABASE_URLs` name, when it is not the first TCP address.
     pub advertise_host: Option<String>,
-    /// The port that DATABASE_URLs name, when it is not the listener's.
+    /// The port that `DATABASE_URLs` name, when it is not the listener's.
     pub advertise_port: Option<u16>,
     /// Peers that must speak PROXY protocol v2, as addresses or networks (`10.0.0.0/8`).
     pub proxy_protocol_from: Vec<Network>,
@@ -116,7 +116,7 @@ pub struct LimitsConfig {
     pub shutdown_timeout: Span,
     /// Idle time before TCP keepalive probes.
     pub keepalive: Span,
-    /// How long sent data may stay unacknowledged (TCP_USER_TIMEOUT).
+    /// How long sent data may stay unacknowledged (`TCP_USER_TIMEOUT`).
     pub user_timeout: Span,
 }
 
@@ -287,13 +287,17 @@ impl Config {
             return refuse("tls.mode needs tls.certificate and tls.private_key");
         }
         if self.admin.tcp.is_some() && self.admin.token_file.is_none() {
-            return refuse("admin.tcp needs admin.token_file: the admin API over TCP is served only to holders of a bearer token");
+            return refuse(
+                "admin.tcp needs admin.token_file: the admin API over TCP is served only to holders of a bearer token",
+            );
         }
         if self.leases.default_ttl > self.leases.max_ttl {
             return refuse("leases.default_ttl is longer than leases.max_ttl");
         }
         if self.limits.connections == 0 || self.limits.connections_per_lease == 0 {
-            return refuse("limits.connections and limits.connections_per_lease must be at least 1");
+            return refuse(
+                "limits.connections and limits.connections_per_lease must be at least 1",
+            );
         }
         Ok(())
     }
@@ -462,9 +466,11 @@ impl Network {
     /// Does the network hold `address`? An IPv4 address mapped into IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
-            (IpAddr::V4(net), IpAddr::V4(ip)) => {
-                same_prefix(u128::from(net.to_bits()) << 96, u128::from(ip.to_bits()) << 96, self.prefix)
-            }
+            (IpAddr::V4(net), IpAddr::V4(ip)) => same_prefix(
+                u128::from(net.to_bits()) << 96,
+                u128::from(ip.to_bits()) << 96,
+                self.prefix,
+            ),
             (IpAddr::V6(net), IpAddr::V6(ip)) => {
                 same_prefix(net.to_bits(), ip.to_bits(), self.prefix)
             }

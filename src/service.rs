@@ -52,12 +52,8 @@ impl Service {
         })
         .await
         .map_err(|_| ServiceError::Aborted)??;
-        let engine = Instance::new(
-            data.clone(),
-            account.clone(),
-            installs.clone(),
-            Arc::clone(&provider),
-        )?;
+        let engine =
+            Instance::new(data.clone(), account.clone(), installs.clone(), Arc::clone(&provider))?;
         let snapshots = Arc::new(
             Snapshots::open(data.clone(), state.clone(), account, installs, provider).await?,
         );

@@ -35,9 +35,9 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|part| part == word)
 }
 
-fn refusal() -> Box<ErrorFields> {
+fn refusal() -> ErrorFields {
     let fields = ErrorFields::new(SqlState::INSUFFICIENT_PRIVILEGE, "refused by the marker");
-    Box::new(fields.hint("Leave the word out."))
+    fields.hint("Leave the word out.")
 }
 
 impl Guards for Marker {
@@ -45,7 +45,7 @@ impl Guards for Marker {
 
     fn open(&self, opening: &Opening<'_>) -> Result<MarkerGuard, Box<ErrorFields>> {
         if opening.startup.parameters.iter().any(|(_, value)| contains(value, FORBIDDEN)) {
-            return Err(refusal());
+            return Err(Box::new(refusal()));
         }
         assert_eq!(opening.grant.lease, common::direct::USER);
         let (heard, broken) = (Arc::clone(&self.heard), Arc::clone(&self.broken));
@@ -68,7 +68,7 @@ impl Guard for MarkerGuard {
         assert!(self.asked == 0 || number > self.asked, "asked twice about message {number}");
         self.asked = number;
         let forbidden = contains(body, FORBIDDEN) || kind == b'F';
-        if forbidden { Decision::Refuse(refusal()) } else { Decision::Forward }
+        if forbidden { Decision::Refuse(Box::new(refusal())) } else { Decision::Forward }
     }
 
     fn poll_commit(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Box<ErrorFields>>> {
@@ -129,7 +129,11 @@ async fn same_as_a_server_that_refuses(script: impl Fn(&str) -> (Vec<u8>, usize)
     let setup = query("CREATE TABLE IF NOT EXISTS t (a int); TRUNCATE t");
     let plain = |events: Vec<String>, code: &str| -> Vec<String> {
         let shorten = |event: String| {
-            if event.starts_with(&format!("E ERROR {code}")) { "E refused".to_owned() } else { event }
+            if event.starts_with(&format!("E ERROR {code}")) {
+                "E refused".to_owned()
+            } else {
+                event
+            }
         };
         events.into_iter().map(shorten).collect()
     };
@@ -153,7 +157,10 @@ async fn same_as_a_server_that_refuses(script: impl Fn(&str) -> (Vec<u8>, usize)
         assert!(got.iter().any(|event| event == "E ERROR 42501 refused by the marker"), "{got:?}");
         assert_eq!(plain(got, "42501 refused by the marker"), expected);
         let after = raw.ask(&query("SELECT 'after'"), 1);
-        assert!(after.contains(&"D after".to_owned()) || after.contains(&"Z E".to_owned()), "{after:?}");
+        assert!(
+            after.contains(&"D after".to_owned()) || after.contains(&"Z E".to_owned()),
+            "{after:?}"
+        );
     }
     // Of the second play, without the question after it.
     let mut heard = heard.lock().clone();
@@ -208,12 +215,22 @@ async fn in_a_pipeline_of_the_extended_protocol() {
     })
     .await;
     let expected = [
-        "1 done", "2 done", "3 complete INSERT 0 1 rows=0",
+        "1 done",
+        "2 done",
+        "3 complete INSERT 0 1 rows=0",
         "4 failed 42501 refused=true",
-        "5 skipped", "6 skipped", "7 skipped", "8 skipped", "9 skipped", "10 skipped",
+        "5 skipped",
+        "6 skipped",
+        "7 skipped",
+        "8 skipped",
+        "9 skipped",
+        "10 skipped",
         "11 ready I",
-        "12 failed 26000 refused=false", "13 ready I",
-        "14 complete SELECT 1 rows=1", "14 ready I", "15 ready I",
+        "12 failed 26000 refused=false",
+        "13 ready I",
+        "14 complete SELECT 1 rows=1",
+        "14 ready I",
+        "15 ready I",
     ];
     // Cut in bits, messages after the error are told as skipped when they come: same order.
     assert_eq!(heard, expected);
@@ -285,9 +302,15 @@ async fn a_function_call_is_refused_with_one_ready_for_query() {
     let mut raw = Raw::connect(port);
     let call = msg(b'F', &[&1598_u32.to_be_bytes()[..], &[0, 0, 0, 0, 0, 0]].concat());
     let got = raw.ask(&[call.clone(), query("SELECT 1")].concat(), 2);
-    assert_eq!(got, ["E ERROR 42501 refused by the marker", "Z I", "T", "D 1", "C SELECT 1", "Z I"]);
+    assert_eq!(
+        got,
+        ["E ERROR 42501 refused by the marker", "Z I", "T", "D 1", "C SELECT 1", "Z I"]
+    );
     let got = raw.ask(&[query("BEGIN"), call, query("ROLLBACK")].concat(), 3);
-    assert_eq!(got, ["C BEGIN", "Z T", "E ERROR 42501 refused by the marker", "Z E", "C ROLLBACK", "Z I"]);
+    assert_eq!(
+        got,
+        ["C BEGIN", "Z T", "E ERROR 42501 refused by the marker", "Z E", "C ROLLBACK", "Z I"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -296,7 +319,8 @@ async fn a_bind_is_refused_without_harm_to_the_statement_and_its_value_is_thrown
     let mut raw = Raw::connect(port);
     let mut value = b"forbidden".to_vec();
     value.resize(20 << 20, b'x');
-    let got = raw.ask(&[parse("", "SELECT $1::text"), bind("", &[&value]), execute(0), sync()].concat(), 1);
+    let got = raw
+        .ask(&[parse("", "SELECT $1::text"), bind("", &[&value]), execute(0), sync()].concat(), 1);
     assert_eq!(got, ["1", "E ERROR 42501 refused by the marker", "Z I"]);
     let got = raw.ask(&[bind("", &[b"fine"]), execute(0), sync()].concat(), 1);
     assert_eq!(got, ["2", "D fine", "C SELECT 1", "Z I"]);
@@ -323,7 +347,7 @@ async fn a_startup_parameter_can_be_refused_before_the_server_is_reached() {
     let mut raw = Raw::dial(port);
     let got = raw.login(&[("options", "-c search_path=forbidden")]);
     assert_eq!(got, ["E FATAL 42501 refused by the marker"]);
-    assert_eq!(raw.to_end(), ["end"]);
+    assert_eq!(raw.rest(), ["end"]);
     assert!(proxy.sessions().is_empty());
 }
 
@@ -347,7 +371,7 @@ async fn a_batch_that_cannot_be_committed_is_not_sent() {
     raw.ask(&query("CREATE TABLE t (a int)"), 1);
     *marker.broken.lock() = true;
     raw.send(&[run("INSERT INTO t VALUES (1)"), sync()].concat());
-    assert_eq!(raw.to_end(), ["E FATAL 58030 evidence cannot be written", "end"]);
+    assert_eq!(raw.rest(), ["E FATAL 58030 evidence cannot be written", "end"]);
     assert_eq!(direct.sql(common::direct::DATABASE, "SELECT count(*) FROM t"), "0");
 }
 
@@ -355,7 +379,8 @@ async fn a_batch_that_cannot_be_committed_is_not_sent() {
 async fn an_imitated_error_of_the_client_is_not_replaced() {
     let (_direct, _proxy, port, _) = guarded().await;
     let mut raw = Raw::connect(port);
-    let imitation = "DO $$ BEGIN RAISE EXCEPTION 'syntax error at or near \"postern_refused_0\"'; END $$";
+    let imitation =
+        "DO $$ BEGIN RAISE EXCEPTION 'syntax error at or near \"postern_refused_0\"'; END $$";
     let got = raw.ask(&[query(imitation), query("SELECT forbidden")].concat(), 2);
     assert!(got[0].starts_with("E ERROR P0001 syntax error"), "{got:?}");
     assert_eq!(got[1..], ["Z I", "E ERROR 42501 refused by the marker", "Z I"]);

@@ -1,4 +1,5 @@
 //! Leases from creation to their end, on real branches, through ordinary drivers.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
 mod common;
 
@@ -28,7 +29,9 @@ async fn each_lease_is_alone_on_its_branch_and_does_what_it_may() {
     );
 
     // The contract's keys.
-    for key in ["runId", "revision", "databaseUrlSecretRef", "snapshotId", "capabilities", "expiresAt"] {
+    for key in
+        ["runId", "revision", "databaseUrlSecretRef", "snapshotId", "capabilities", "expiresAt"]
+    {
         assert!(!read.json[key].is_null(), "{key} is missing");
     }
     assert_eq!(write.json["capabilities"], serde_json::json!(["read", "write"]));
@@ -37,16 +40,21 @@ async fn each_lease_is_alone_on_its_branch_and_does_what_it_may() {
     assert!(shown.get("databaseUrl").is_none(), "the URL is in the lease");
     assert_eq!(postern.json(&["lease", "url", &read.id])["databaseUrl"], read.url.as_str());
 
-    let (r, w, m) =
-        (postern.connect(&read).await, postern.connect(&write).await, postern.connect(&migrate).await);
+    let (r, w, m) = (
+        postern.connect(&read).await,
+        postern.connect(&write).await,
+        postern.connect(&migrate).await,
+    );
     for client in [&r, &w, &m] {
-        let name: String = client.query_one("SELECT current_database()::text", &[]).await.unwrap().get(0);
+        let name: String =
+            client.query_one("SELECT current_database()::text", &[]).await.unwrap().get(0);
         assert_eq!(name, "shop");
         assert_eq!(count(client, "account").await, 1000);
     }
     let refused = r.execute("DELETE FROM invoice", &[]).await.unwrap_err();
     assert!(
-        [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::INSUFFICIENT_PRIVILEGE].contains(&code(&refused).0),
+        [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::INSUFFICIENT_PRIVILEGE]
+            .contains(&code(&refused).0),
         "{refused}"
     );
     assert_eq!(w.execute("DELETE FROM invoice", &[]).await.unwrap(), 5000);
@@ -118,7 +126,16 @@ async fn a_kill_in_the_middle_of_creation_leaks_nothing() {
             for _ in 0..8 {
                 let postern = &postern;
                 scope.spawn(|| {
-                    postern.run(&["lease", "create", "--run", "x", "--revision", "r", "--snapshot", "shop"])
+                    postern.run(&[
+                        "lease",
+                        "create",
+                        "--run",
+                        "x",
+                        "--revision",
+                        "r",
+                        "--snapshot",
+                        "shop",
+                    ])
                 });
             }
             std::thread::sleep(Duration::from_millis(pause));

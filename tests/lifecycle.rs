@@ -246,7 +246,7 @@ async fn conformance(root: &Path, provider: &str) {
     assert_eq!(branches.show(&one).await.unwrap().state, "stopped");
     assert_eq!(world.items(&one).await, 10);
     let shown = branches.show(&one).await.unwrap();
-    assert_eq!((shown.state, shown.provider.as_str()), ("running", provider));
+    assert_eq!((shown.state.as_str(), shown.provider.as_str()), ("running", provider));
     let usage = shown.usage.unwrap();
     assert!(usage.files > 500 && usage.bytes > 5 << 20, "{usage:?}");
     if provider == "btrfs" {

@@ -80,7 +80,7 @@ async fn check(root: &Path, provider: &str, when: &str) -> World {
         assert!(fine, "{when}: {part} is not known");
     }
     for branch in &branches {
-        assert!(matches!(branch.state, "running" | "stopped"), "{when}: {branch:?}");
+        assert!(matches!(branch.state.as_str(), "running" | "stopped"), "{when}: {branch:?}");
         let items = world.items(&branch.id).await;
         // Each check and each life deletes one.
         assert!((998..=1000).contains(&items), "{when}: {items}");
@@ -196,7 +196,7 @@ async fn strangers_files_and_servers_are_removed_and_a_lost_machine_is_told() {
     let world = world::open(dir.path(), "copy").await.unwrap();
     assert!(postmasters_below(&world.data.branches()).unwrap().is_empty());
     let left = world.branches.list().await.unwrap();
-    assert_eq!(left.iter().map(|b| b.state).collect::<Vec<_>>(), ["failed", "failed"]);
+    assert_eq!(left.iter().map(|b| b.state.as_str()).collect::<Vec<_>>(), ["failed", "failed"]);
     let error = world.branches.ensure_started(&emptied, false).await.unwrap_err();
     assert!(error.to_string().contains("its files are gone"), "{error}");
     let error = world.branches.ensure_started(&two, false).await.unwrap_err();

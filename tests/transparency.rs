@@ -1,4 +1,5 @@
 //! A driver, a tool or a dump sees through a lease what it sees on the branch's own socket.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
 mod common;
 
@@ -96,7 +97,8 @@ fn a_dump_through_the_proxy_is_the_direct_one_and_restores_through_another_lease
         let output = command.args(args).args(["-d", url]).output().unwrap();
         let text = checked("pg_dump", &output);
         // Newer versions print a random key in these two lines.
-        let varies = |line: &&str| line.starts_with("\\restrict") || line.starts_with("\\unrestrict");
+        let varies =
+            |line: &&str| line.starts_with("\\restrict") || line.starts_with("\\unrestrict");
         text.lines().filter(|line| !varies(line)).collect::<Vec<_>>().join("\n")
     };
     let proxied = dump(&[], &lease.url);

@@ -1,4 +1,5 @@
 //! The raw protocol, byte by byte: what a client sees through the proxy is what the server says.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
 mod common;
 
@@ -9,7 +10,8 @@ use common::direct::{DATABASE, Direct, OneLease, PASSWORD, USER, proxy};
 async fn play(tls: bool) {
     let direct = Direct::start();
     let (_proxy, port) = proxy(&direct, Arc::new(OneLease::on(&direct)), tls).await;
-    let spec = |place: &str, port, user: &str| format!("{place}:{port}:{user}:{PASSWORD}:{DATABASE}");
+    let spec =
+        |place: &str, port, user: &str| format!("{place}:{port}:{user}:{PASSWORD}:{DATABASE}");
     let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wirecheck");
     let mut command = tokio::process::Command::new("python3");
     command

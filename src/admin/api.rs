@@ -217,7 +217,7 @@ pub(super) async fn revoke_lease(
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DatabaseUrl {
-    /// The DATABASE_URL with the token in it.
+    /// The `DATABASE_URL` with the token in it.
     pub database_url: String,
 }
 
@@ -232,7 +232,9 @@ pub(super) async fn lease_url(
 }
 
 #[utoipa::path(get, path = "/v1/branches", responses((status = 200, body = Vec<BranchInfo>)))]
-pub(super) async fn list_branches(State(service): Shared) -> Result<Json<Vec<BranchInfo>>, ApiError> {
+pub(super) async fn list_branches(
+    State(service): Shared,
+) -> Result<Json<Vec<BranchInfo>>, ApiError> {
     Ok(Json(service.branches.list().await?))
 }
 

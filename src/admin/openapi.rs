@@ -1,4 +1,4 @@
-//! The `OpenAPI` document, made from the handlers.
+//! The OpenAPI document, made from the handlers.
 
 use utoipa::OpenApi;
 
@@ -28,7 +28,7 @@ use super::api;
 )]
 struct Document;
 
-/// The `OpenAPI` 3.1 document of the admin API.
+/// The OpenAPI 3.1 document of the admin API.
 pub fn document() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }

@@ -35,8 +35,7 @@ impl AdminListeners {
         path: &Path,
         tcp: Option<(SocketAddr, SecretString)>,
     ) -> Result<Self, ListenError> {
-        let failed =
-            |place: String| move |source: io::Error| ListenError { place, source };
+        let failed = |place: String| move |source: io::Error| ListenError { place, source };
         let place = || path.display().to_string();
         if path.exists() {
             if tokio::net::UnixStream::connect(path).await.is_ok() {
@@ -67,10 +66,8 @@ impl AdminListeners {
             .with_graceful_shutdown(stop.clone().cancelled_owned());
         let tcp = async {
             if let Some((listener, token)) = self.tcp {
-                let guarded = router.layer(middleware::from_fn_with_state(
-                    Arc::new(token),
-                    require_token,
-                ));
+                let guarded =
+                    router.layer(middleware::from_fn_with_state(Arc::new(token), require_token));
                 let serving =
                     axum::serve(listener, guarded).with_graceful_shutdown(stop.cancelled_owned());
                 if let Err(error) = serving.await {

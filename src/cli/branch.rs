@@ -50,7 +50,7 @@ fn list(branches: &[BranchInfo]) -> String {
             [
                 b.id.clone(),
                 b.snapshot_id.clone(),
-                b.state.to_string(),
+                b.state.clone(),
                 if b.standby { "standby" } else { "primary" }.to_owned(),
                 b.provider.clone(),
                 b.sessions.to_string(),

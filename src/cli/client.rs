@@ -111,8 +111,9 @@ async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Body>,
 ) -> Result<axum::http::Response<Body>, CliError> {
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(CliError::broken)?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(CliError::broken)?;
     tokio::spawn(connection);
     let answer = sender.send_request(request).await.map_err(CliError::broken)?;
     Ok(answer.map(Body::new))

@@ -15,7 +15,7 @@ pub struct CompletionsArgs {
 }
 
 /// Runs `postern completions`.
-pub fn run(args: CompletionsArgs) -> Result<(), CliError> {
+pub fn run(args: &CompletionsArgs) -> Result<(), CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "postern", &mut script);
     write_stdout(&script)

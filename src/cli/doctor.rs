@@ -1,5 +1,7 @@
 //! `postern doctor`: what this machine offers, and what each lack costs.
 
+use std::fmt::Write as _;
+
 use clap::Args;
 
 use super::{CliError, Global, Output};
@@ -32,7 +34,8 @@ fn line(finding: &Finding) -> String {
     let mark = if finding.ok { "ok  " } else { "lack" };
     let mut text = format!("{mark}  {:<18} {}\n", finding.topic, finding.found);
     if let Some(costs) = &finding.costs {
-        text.push_str(&format!("{:24} {costs}\n", ""));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{:24} {costs}", "");
     }
     text
 }

@@ -25,16 +25,20 @@ pub enum LeaseCommand {
     #[command(after_help = "Example:\n  postern lease renew lease_0195… --ttl 1h")]
     Renew(RenewArgs),
     /// End leases now: their connections are closed, their branches destroyed
-    #[command(after_help = "Example:\n  postern lease revoke lease_0195…\n  postern lease revoke --all")]
+    #[command(
+        after_help = "Example:\n  postern lease revoke lease_0195…\n  postern lease revoke --all"
+    )]
     Revoke(RevokeArgs),
-    /// Print the DATABASE_URL of a lease, secret included
+    /// Print the `DATABASE_URL` of a lease, secret included
     #[command(after_help = "Example:\n  psql \"$(postern lease url lease_0195…)\"")]
     Url(LeaseArg),
 }
 
-/// Make a lease, and a branch for it, and print its DATABASE_URL
+/// Make a lease, and a branch for it, and print its `DATABASE_URL`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  export DATABASE_URL=$(postern lease create --run r1 --revision \"$(git rev-parse HEAD)\" \\\n      --snapshot shop --cap read,write --ttl 30m)")]
+#[command(
+    after_help = "Example:\n  export DATABASE_URL=$(postern lease create --run r1 --revision \"$(git rev-parse HEAD)\" \\\n      --snapshot shop --cap read,write --ttl 30m)"
+)]
 pub struct CreateArgs {
     /// The run that will hold the lease
     #[arg(long)]
@@ -109,8 +113,7 @@ pub async fn run(global: &Global, command: LeaseCommand, output: Output) -> Resu
                 policy: None,
                 on_end: args.on_end,
             };
-            let made: CreatedLease =
-                client.call(Method::POST, "/v1/leases", Some(&wanted)).await?;
+            let made: CreatedLease = client.call(Method::POST, "/v1/leases", Some(&wanted)).await?;
             output.note(&format!(
                 "lease {} may {} on branch {} until {}",
                 made.lease.lease_id,
@@ -147,7 +150,8 @@ pub async fn run(global: &Global, command: LeaseCommand, output: Output) -> Resu
                 ended.push(client.call(Method::DELETE, &path(id, ""), None::<&()>).await?);
             }
             output.print(&ended, |ended| {
-                ended.iter().map(|l| format!("{} {}\n", l.lease_id, l.state.as_str())).collect()
+                let rows = ended.iter().map(|l| [l.lease_id.clone(), l.state.as_str().to_owned()]);
+                table(["LEASE", "STATE"], &rows.collect::<Vec<_>>())
             })
         }
         LeaseCommand::Url(LeaseArg { lease }) => {

@@ -103,7 +103,7 @@ async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode, CliError> {
         Command::Branch(command) => branch::run(&global, command, output).await?,
         Command::Psql(args) => return psql::run(&global, args).await,
         Command::Doctor(args) => doctor::run(&global, args, output).await?,
-        Command::Completions(args) => completions::run(args)?,
+        Command::Completions(args) => completions::run(&args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -37,7 +37,8 @@ pub async fn run(global: &Global, args: PsqlArgs) -> Result<ExitCode, CliError> 
         command.env(name, value);
     }
     if url.contains("sslmode=") {
-        command.env("PGSSLMODE", if url.contains("sslmode=require") { "require" } else { "disable" });
+        command
+            .env("PGSSLMODE", if url.contains("sslmode=require") { "require" } else { "disable" });
     }
     // Replaces this process, so that psql owns the terminal and Ctrl-C.
     Err(CliError::broken(command.args(&args.args).exec()))

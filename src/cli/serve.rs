@@ -1,6 +1,5 @@
 //! `postern serve`: the proxy and the admin API.
 
-
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -11,15 +10,17 @@ use crate::serve::Running;
 
 /// Run the proxy and the admin API until SIGTERM or Ctrl-C
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  postern serve --config postern.toml\n\nSIGHUP reloads the configuration. SIGTERM waits for transactions to end, a second one does not.")]
+#[command(
+    after_help = "Example:\n  postern serve --config postern.toml\n\nSIGHUP reloads the configuration. SIGTERM waits for transactions to end, a second one does not."
+)]
 pub struct ServeArgs {
     /// TCP addresses, with commas between [default: 127.0.0.1:7432]
     #[arg(long, value_name = "ADDRESS,…")]
     listen: Option<String>,
-    /// The directory of the unix socket [default: <data-dir>/run]
+    /// The directory of the unix socket [default: DATA_DIR/run]
     #[arg(long, value_name = "DIR")]
     socket_dir: Option<String>,
-    /// The unix socket of the admin API [default: <data-dir>/admin.sock]
+    /// The unix socket of the admin API [default: DATA_DIR/admin.sock]
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<String>,
     /// Check the configuration and exit
@@ -84,8 +85,7 @@ fn reload(running: &Running, config: Result<Config, CliError>) {
 pub fn init_log(log: &LogConfig) -> Result<(), CliError> {
     let filter = tracing_subscriber::EnvFilter::try_new(&log.filter)
         .map_err(|e| CliError::broken(format!("log.filter: {e}")))?;
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match log.format {
         LogFormat::Json => builder.json().init(),
         LogFormat::Text => builder.with_target(false).init(),
@@ -101,4 +101,3 @@ fn raise_open_files() {
         tracing::warn!(%error, "the limit on open files could not be raised");
     }
 }
-

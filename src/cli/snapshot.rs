@@ -36,7 +36,9 @@ pub enum SnapshotCommand {
 
 /// Restore a database, sanitize it and seal it as a snapshot
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  postern snapshot import shop --from-sql shop.sql --sanitize mask-emails.sql\n  postern snapshot import shop --from-url \"$PRODUCTION_REPLICA_URL\"")]
+#[command(
+    after_help = "Example:\n  postern snapshot import shop --from-sql shop.sql --sanitize mask-emails.sql\n  postern snapshot import shop --from-url \"$PRODUCTION_REPLICA_URL\""
+)]
 pub struct ImportArgs {
     /// The snapshot's name
     name: String,
@@ -54,13 +56,14 @@ pub struct ImportArgs {
 }
 
 /// Where a database comes from.
+#[expect(clippy::struct_field_names, reason = "the names of the options")]
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct SourceArgs {
     /// A plain SQL script
     #[arg(long, value_name = "FILE")]
     from_sql: Option<PathBuf>,
-    /// A dump by pg_dump: custom, directory or tar format
+    /// A dump by `pg_dump`: custom, directory or tar format
     #[arg(long, value_name = "FILE")]
     from_dump: Option<PathBuf>,
     /// A running server, same major version or older than ours
@@ -117,14 +120,15 @@ async fn import(client: &Client, args: &ImportArgs, output: Output) -> Result<Sn
     };
     let bar = bar(output);
     let mut last = None;
-    let streamed = client.stream(Method::POST, "/v1/snapshots", Some(&request), |event| match event {
-        ImportEvent::Progress(Progress { phase, step, steps }) => {
-            bar.set_length(steps.into());
-            bar.set_position(step.saturating_sub(1).into());
-            bar.set_message(phase);
-        }
-        event => last = Some(event),
-    });
+    let streamed =
+        client.stream(Method::POST, "/v1/snapshots", Some(&request), |event| match event {
+            ImportEvent::Progress(Progress { phase, step, steps }) => {
+                bar.set_length(steps.into());
+                bar.set_position(step.saturating_sub(1).into());
+                bar.set_message(phase);
+            }
+            event => last = Some(event),
+        });
     streamed.await?;
     bar.finish_and_clear();
     match last {

@@ -21,7 +21,7 @@ pub struct Lease {
     pub run_id: String,
     /// The repository revision the run works on.
     pub revision: String,
-    /// Where the DATABASE_URL is kept.
+    /// Where the `DATABASE_URL` is kept.
     pub database_url_secret_ref: String,
     /// The snapshot that the branch was made from.
     pub snapshot_id: String,
@@ -120,6 +120,6 @@ pub struct CreatedLease {
     /// The lease.
     #[serde(flatten)]
     pub lease: Lease,
-    /// The DATABASE_URL with the token in it.
+    /// The `DATABASE_URL` with the token in it.
     pub database_url: String,
 }

@@ -20,10 +20,10 @@ use super::url::Advertised;
 use super::{LeaseError, SecretFiles};
 use crate::branch::{BranchError, BranchSpec, Branches};
 use crate::error::UserFacingError;
-use crate::session::{Authority, Backend, BackendAddress, Grant, LeaseEnd, Life, ReachError};
-use crate::state::lease::{self as rows, LeaseRow, LeaseState};
 use crate::gate::{Capabilities, Capability};
+use crate::session::{Authority, Backend, BackendAddress, Grant, LeaseEnd, Life, ReachError};
 use crate::state::branch::{self, BranchState};
+use crate::state::lease::{self as rows, LeaseRow, LeaseState};
 use crate::state::{State, StateError, outbox, snapshot};
 use crate::wire::scram::Verifier;
 
@@ -32,7 +32,7 @@ const END: &str = "lease.end";
 /// The longest text of a run or a revision.
 const MAX_NAME: usize = 256;
 /// How long an ended lease still answers "expired" or "revoked" to whoever knows its token.
-const REMEMBER_ENDED: Duration = Duration::from_secs(24 * 3600);
+const REMEMBER_ENDED: Duration = Duration::from_hours(24);
 /// The expiry task looks at least this often, so that a changed system clock is noticed.
 const LONGEST_NAP: Duration = Duration::from_secs(30);
 
@@ -88,7 +88,10 @@ impl Leases {
         let rows = leases
             .state
             .call(|db| {
-                rows::list(db, None)?.into_iter().map(|row| named(db, row)).collect::<Result<Vec<_>, _>>()
+                rows::list(db, None)?
+                    .into_iter()
+                    .map(|row| named(db, row))
+                    .collect::<Result<Vec<_>, _>>()
             })
             .await?;
         let now = Timestamp::now();
@@ -200,7 +203,10 @@ impl Leases {
                     let branch = branch::get(db, &row.branch_id)?;
                     if matches!(branch.state, BranchState::Destroying | BranchState::Failed) {
                         let state = branch.state.as_str();
-                        return Err(StateError::Conflict(format!("branch {} is {state}", branch.id)));
+                        return Err(StateError::Conflict(format!(
+                            "branch {} is {state}",
+                            branch.id
+                        )));
                     }
                     rows::insert(db, &row)
                 })
@@ -234,7 +240,10 @@ impl Leases {
         let rows = self
             .state
             .call(move |db| {
-                rows::list(db, state)?.into_iter().map(|row| named(db, row)).collect::<Result<Vec<_>, _>>()
+                rows::list(db, state)?
+                    .into_iter()
+                    .map(|row| named(db, row))
+                    .collect::<Result<Vec<_>, _>>()
             })
             .await?;
         rows.into_iter().rev().map(|(row, snapshot)| Lease::from_row(row, snapshot)).collect()
@@ -319,7 +328,7 @@ impl Leases {
         Ok(self.state.call(move |db| outbox::done(db, intent)).await?)
     }
 
-    /// The DATABASE_URL of an active lease.
+    /// The `DATABASE_URL` of an active lease.
     pub async fn url(&self, id: &str) -> Result<SecretString, LeaseError> {
         self.active(id).await?;
         Ok(self.secrets.reference(id).resolve()?)

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::contract::{Lease, OnEnd};
 use super::LeaseError;
+use super::contract::{Lease, OnEnd};
 use crate::state::StateError;
 use crate::state::lease::LeaseRow;
 
@@ -13,9 +13,8 @@ impl Lease {
         let corrupt = |what: &str, value: &str| {
             StateError::Corrupt(format!("lease {}: {what} `{value}`", row.id))
         };
-        let time = |ms: i64| {
-            Timestamp::from_millisecond(ms).map_err(|_| corrupt("time", &ms.to_string()))
-        };
+        let time =
+            |ms: i64| Timestamp::from_millisecond(ms).map_err(|_| corrupt("time", &ms.to_string()));
         Ok(Self {
             capabilities: row
                 .capabilities

@@ -1,4 +1,4 @@
-//! The DATABASE_URL of a lease.
+//! The `DATABASE_URL` of a lease.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

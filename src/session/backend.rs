@@ -228,8 +228,11 @@ impl BackendError {
         match self {
             Self::Unreachable(error) => {
                 tracing::warn!(%error, "a branch's server could not be reached");
-                ErrorFields::new(SqlState::CONNECTION_FAILURE, "the branch's server does not answer")
-                    .hint(hint)
+                ErrorFields::new(
+                    SqlState::CONNECTION_FAILURE,
+                    "the branch's server does not answer",
+                )
+                .hint(hint)
             }
             Self::Authentication => ErrorFields::new(
                 SqlState::CONNECTION_FAILURE,

@@ -157,9 +157,8 @@ impl Ledger {
 
     /// The server reads `CopyData` from here on: each Sync up to the end of the copy is ignored.
     fn copy_begins(&mut self) {
-        let is_end = |entry: &Entry| {
-            matches!(entry.kind, frontend::COPY_DONE | frontend::COPY_FAIL)
-        };
+        let is_end =
+            |entry: &Entry| matches!(entry.kind, frontend::COPY_DONE | frontend::COPY_FAIL);
         let end = self.waiting.iter().skip(1).position(is_end).map(|at| at + 1);
         let upto = end.unwrap_or(self.waiting.len());
         let mut at = 0;
@@ -204,7 +203,9 @@ mod tests {
                     out.extend(skipped.into_iter().map(|n| format!("skipped {n}")));
                 }
                 (_, b'Z') => out.extend(ledger.ready().map(|n| format!("ready {n}"))),
-                (_, kind) => out.extend(ledger.reply(kind).map(|(n, step)| format!("{step:?} {n}"))),
+                (_, kind) => {
+                    out.extend(ledger.reply(kind).map(|(n, step)| format!("{step:?} {n}")));
+                }
             }
         }
         out
@@ -229,16 +230,21 @@ mod tests {
     fn an_error_skips_to_the_sync_whatever_stands_before_it() {
         let mut ledger = Ledger::default();
         let script = ">P >B >Q >S >Q <1 <E <Z <C <Z";
-        let expected =
-            ["Done 0", "failed 1", "skipped 2", "ready 3", "Complete 4", "ready 4"];
+        let expected = ["Done 0", "failed 1", "skipped 2", "ready 3", "Complete 4", "ready 4"];
         assert_eq!(play(&mut ledger, script), expected);
         // The same when the rest is sent after the error came.
-        assert_eq!(play(&mut ledger, ">P <E >Q >F >E"), ["failed 5", "skipped 6", "skipped 7", "skipped 8"]);
+        assert_eq!(
+            play(&mut ledger, ">P <E >Q >F >E"),
+            ["failed 5", "skipped 6", "skipped 7", "skipped 8"]
+        );
         assert!(!ledger.is_idle());
         assert_eq!(play(&mut ledger, ">S <Z"), ["ready 9"]);
         assert!(ledger.is_idle());
         // A Query's own error skips nothing.
-        assert_eq!(play(&mut ledger, ">Q >Q <E <Z <C <Z"), ["failed 10", "ready 10", "Complete 11", "ready 11"]);
+        assert_eq!(
+            play(&mut ledger, ">Q >Q <E <Z <C <Z"),
+            ["failed 10", "ready 10", "Complete 11", "ready 11"]
+        );
         // Nor does one at Sync, where deferred constraints are checked.
         assert_eq!(play(&mut ledger, ">E >S >Q <C <E <Z <C <Z").len(), 6 - 1);
         assert!(ledger.is_idle());

@@ -80,14 +80,11 @@ pub async fn login<A: Authority, W: Guards>(
         Err(fields) => return Err(told(client, &mut out, &fields)),
     };
     let served = serve_startup(shared, &mut client, binding.as_deref(), &startup, peer, &mut out);
-    let outcome = match timeout_at(deadline, served).await {
-        Ok(outcome) => outcome,
-        // Nothing half-written is in the way: what was not sent in time is dropped with `out`.
-        Err(_) => {
-            out.clear();
-            Err(Failure::from(startup_took_too_long()))
-        }
-    };
+    let outcome = timeout_at(deadline, served).await;
+    let outcome = outcome.unwrap_or_else(|_| {
+        out.clear(); // what was not sent in time is not sent
+        Err(startup_took_too_long().into())
+    });
     match outcome {
         Ok((server, guard, grant, seat, visit)) => {
             let sent = timeout_at(deadline, send(&mut client, &mut out)).await;
@@ -282,14 +279,20 @@ async fn serve_startup<A: Authority, W: Guards>(
     let wanted = startup.get("database").filter(|name| !name.is_empty() && *name != user);
     if let Some(wanted) = wanted.filter(|name| *name != grant.database.as_bytes()) {
         let wanted = String::from_utf8_lossy(wanted);
-        return Err(ErrorFields::new(SqlState("3D000"), format!("database \"{wanted}\" does not exist"))
-            .hint(format!("This lease is for the database \"{}\" and no other.", grant.database))
-            .into());
+        return Err(ErrorFields::new(
+            SqlState("3D000"),
+            format!("database \"{wanted}\" does not exist"),
+        )
+        .hint(format!("This lease is for the database \"{}\" and no other.", grant.database))
+        .into());
     }
     let Some(mut seat) = shared.registry.seat(settings.max_connections) else {
-        return Err(ErrorFields::new(SqlState::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
-            .hint("Close connections, or raise limits.connections.")
-            .into());
+        return Err(ErrorFields::new(
+            SqlState::TOO_MANY_CONNECTIONS,
+            "sorry, too many clients already",
+        )
+        .hint("Close connections, or raise limits.connections.")
+        .into());
     };
     match grant.life.admit(&seat.control, grant.max_connections) {
         Ok(()) => seat.belongs_to(Arc::clone(&grant)),
@@ -355,10 +358,8 @@ async fn authenticate<A: Authority, W: Guards>(
 
     let initial = password_message(client).await?;
     let (mechanism, first) = sasl_initial(&initial).ok_or_else(malformed)?;
-    let (exchange, challenge) =
-        Exchange::begin(verifier, mechanism, first, binding).map_err(|error| {
-            ErrorFields::new(SqlState::PROTOCOL_VIOLATION, error.to_string())
-        })?;
+    let (exchange, challenge) = Exchange::begin(verifier, mechanism, first, binding)
+        .map_err(|error| ErrorFields::new(SqlState::PROTOCOL_VIOLATION, error.to_string()))?;
     message::authentication(out, message::AUTH_SASL_CONTINUE, &challenge);
     send(client, out).await?;
 
@@ -366,20 +367,17 @@ async fn authenticate<A: Authority, W: Guards>(
     let answer = exchange
         .finish(&last)
         .map_err(|error| ErrorFields::new(SqlState::PROTOCOL_VIOLATION, error.to_string()))?;
-    match (answer, grant) {
-        (Some(answer), Some(grant)) => {
-            message::authentication(out, message::AUTH_SASL_FINAL, &answer);
-            message::authentication(out, message::AUTH_OK, &[]);
-            Ok(grant)
-        }
-        _ => {
-            tracing::info!(user, "password authentication failed");
-            Err(ErrorFields::new(
-                SqlState::INVALID_PASSWORD,
-                format!("password authentication failed for user \"{user}\""),
-            )
-            .into())
-        }
+    if let (Some(answer), Some(grant)) = (answer, grant) {
+        message::authentication(out, message::AUTH_SASL_FINAL, &answer);
+        message::authentication(out, message::AUTH_OK, &[]);
+        Ok(grant)
+    } else {
+        tracing::info!(user, "password authentication failed");
+        Err(ErrorFields::new(
+            SqlState::INVALID_PASSWORD,
+            format!("password authentication failed for user \"{user}\""),
+        )
+        .into())
     }
 }
 

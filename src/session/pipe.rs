@@ -132,7 +132,11 @@ impl Pipe {
     }
 
     /// Reads once. Makes room before; only to be called when all that is ready is sent.
-    pub fn poll_read(&mut self, reader: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub fn poll_read(
+        &mut self,
+        reader: &mut Stream,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         let buffer = self.buffer.get_or_insert_with(take_buffer);
         if self.start == self.end {
             self.start = 0;

@@ -61,7 +61,10 @@ mod tests {
         assert_eq!(address(v4).await, Ok(Some("192.0.2.7".parse().unwrap())));
         let mut v6 = [0; 40];
         v6[..16].copy_from_slice(&"2001:db8::9".parse::<Ipv6Addr>().unwrap().octets());
-        assert_eq!(address(header(0x21, 0x21, &v6)).await, Ok(Some("2001:db8::9".parse().unwrap())));
+        assert_eq!(
+            address(header(0x21, 0x21, &v6)).await,
+            Ok(Some("2001:db8::9".parse().unwrap()))
+        );
         assert_eq!(address(header(0x20, 0, &[])).await, Ok(None));
         assert_eq!(address(header(0x21, 0x11, &[1, 2])).await, Err(ProxyError));
         assert_eq!(address(header(0x11, 0x11, &[0; 12])).await, Err(ProxyError));

@@ -24,7 +24,7 @@ pub(super) const NONCE_LEN: usize = 18;
 pub(super) const KEY_LEN: usize = 32;
 
 /// What is stored of a password, in the form of `pg_authid.rolpassword`:
-/// `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (manual, "53.8. pg_authid").
+/// `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (manual, "53.8. `pg_authid`").
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verifier {
     iterations: NonZeroU32,
@@ -151,10 +151,9 @@ impl Exchange {
             return Err(ScramError::Malformed);
         };
         match (flag, plus) {
-            ("n", false) => {}
+            ("n", false) | ("p=tls-server-end-point", true) => {}
             // "I could bind, but you do not offer it": a lie when we do, so somebody sits between.
             ("y", false) if binding.is_none() => {}
-            ("p=tls-server-end-point", true) => {}
             ("y", _) => return Err(ScramError::Downgrade),
             _ => return Err(ScramError::Malformed),
         }
@@ -262,7 +261,13 @@ mod tests {
     use super::*;
 
     /// The client's side, straight from RFC 5802.
-    fn client_final(password: &str, gs2: &str, binding: &[u8], bare: &str, server_first: &str) -> (String, [u8; 32]) {
+    fn client_final(
+        password: &str,
+        gs2: &str,
+        binding: &[u8],
+        bare: &str,
+        server_first: &str,
+    ) -> (String, [u8; 32]) {
         let field = |name: char| {
             server_first.split(',').find_map(|a| a.strip_prefix(&format!("{name}="))).unwrap()
         };
@@ -280,7 +285,13 @@ mod tests {
         (format!("{without_proof},p={}", BASE64.encode(proof)), answer)
     }
 
-    fn play(mechanism: &str, gs2: &str, ours: Option<&[u8]>, theirs: &[u8], password: &str) -> Result<bool, ScramError> {
+    fn play(
+        mechanism: &str,
+        gs2: &str,
+        ours: Option<&[u8]>,
+        theirs: &[u8],
+        password: &str,
+    ) -> Result<bool, ScramError> {
         let verifier = Verifier::of(&SecretString::from("token")).unwrap();
         let bare = "n=,r=abc";
         let first = format!("{gs2}{bare}");
@@ -308,9 +319,15 @@ mod tests {
         assert_eq!(play(plus, gs2, Some(b"cert"), b"cert", "token"), Ok(true));
         assert_eq!(play(plus, gs2, Some(b"cert"), b"other", "token"), Ok(false));
         assert_eq!(play(plus, gs2, None, b"cert", "token"), Err(ScramError::Mechanism));
-        assert_eq!(play(SCRAM_SHA_256, "y,,", Some(b"cert"), b"", "token"), Err(ScramError::Downgrade));
+        assert_eq!(
+            play(SCRAM_SHA_256, "y,,", Some(b"cert"), b"", "token"),
+            Err(ScramError::Downgrade)
+        );
         assert_eq!(play(SCRAM_SHA_256, "n,,", Some(b"cert"), b"", "token"), Ok(true));
-        assert_eq!(play(SCRAM_SHA_256, gs2, Some(b"cert"), b"cert", "token"), Err(ScramError::Malformed));
+        assert_eq!(
+            play(SCRAM_SHA_256, gs2, Some(b"cert"), b"cert", "token"),
+            Err(ScramError::Malformed)
+        );
     }
 
     #[test]

@@ -39,6 +39,7 @@ impl ProtocolVersion {
 
     /// The version that is spoken with a client that asks for this one. 3.1 was never released
     /// and is reserved ("55.1. Overview").
+    #[must_use]
     pub fn negotiated(self) -> Self {
         if self >= Self::V3_2 { Self::V3_2 } else { Self::V3_0 }
     }
@@ -136,11 +137,11 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Result<StartupReques
 }
 
 fn split(head: [u8; 8]) -> (u32, u32) {
-    let [a, b, c, d, e, f, g, h] = head;
-    (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
+    let both = u64::from_be_bytes(head);
+    let [length, code] = [both >> 32, both & 0xffff_ffff].map(|n| u32::try_from(n).unwrap_or(0));
+    (length, code)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
 fn gone(_: std::io::Error) -> StartupError {
     StartupError::Gone
 }
@@ -207,7 +208,10 @@ mod tests {
         let refused = |bytes: &[u8]| read_all(bytes).unwrap_err();
         assert_eq!(refused(&packet(0x0003_0000, b"user\0u\0")), StartupError::Layout);
         assert_eq!(refused(&packet(0x0003_0000, b"user\0u\0\0more")), StartupError::Layout);
-        assert_eq!(refused(&packet(0x0004_0000, b"\0")), StartupError::Version(ProtocolVersion(0x0004_0000)));
+        assert_eq!(
+            refused(&packet(0x0004_0000, b"\0")),
+            StartupError::Version(ProtocolVersion(0x0004_0000))
+        );
         for length in [0_u32, 3, 7, 10_001, 0x7fff_ffff, u32::MAX] {
             let head = [length.to_be_bytes(), 0x0003_0000_u32.to_be_bytes()].concat();
             assert_eq!(refused(&head), StartupError::Length);

@@ -1,5 +1,6 @@
 //! A PostgreSQL that can be reached directly, and a proxy in front of the same one.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -48,14 +49,27 @@ impl Direct {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         };
         let data_text = data.to_str().unwrap();
-        run("initdb", &["-U", "postgres", "--no-sync", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-D", data_text]);
+        run(
+            "initdb",
+            &[
+                "-U",
+                "postgres",
+                "--no-sync",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+                "-D",
+                data_text,
+            ],
+        );
         let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         for (name, text) in
             [("cert.pem", certified.cert.pem()), ("key.pem", certified.signing_key.serialize_pem())]
         {
             let path = dir.path().join(name);
             std::fs::write(&path, text).unwrap();
-            use std::os::unix::fs::PermissionsExt;
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
             own(&path);
         }
@@ -165,6 +179,21 @@ impl OneLease {
         Self { grant: Arc::new(grant), backend }
     }
 
+    /// The same over TCP, with this password for the server.
+    pub fn over_tcp(direct: &Direct, password: &str) -> Self {
+        let mut lease = Self::on(direct);
+        lease.backend.address = BackendAddress::Tcp("127.0.0.1".to_owned(), direct.port);
+        lease.backend.password = Some(SecretString::from(password));
+        lease
+    }
+
+    /// The same on the unix socket, with a password that nobody asks for.
+    pub fn with_unasked_password(direct: &Direct) -> Self {
+        let mut lease = Self::on(direct);
+        lease.backend.password = Some(SecretString::from(PASSWORD));
+        lease
+    }
+
     /// The lease.
     pub fn grant(&self) -> &Arc<Grant> {
         &self.grant
@@ -204,8 +233,8 @@ pub fn settings(tls: bool) -> ProxySettings {
         proxy_protocol_from: Vec::new(),
         max_connections: 1000,
         startup_timeout: Duration::from_secs(30),
-        keepalive: Duration::from_secs(60),
-        user_timeout: Duration::from_secs(60),
+        keepalive: Duration::from_mins(1),
+        user_timeout: Duration::from_mins(1),
     }
 }
 

@@ -12,13 +12,11 @@ pub mod world;
 
 /// The folder with the drivers that `tests/run.sh` installs; says loudly when there is none.
 pub fn drivers() -> Option<std::path::PathBuf> {
-    match std::env::var_os("POSTERN_TEST_DRIVERS") {
-        Some(dir) => Some(dir.into()),
-        None => {
-            skip("no drivers: run the tests with `make test`, which installs them");
-            None
-        }
+    let dir = std::env::var_os("POSTERN_TEST_DRIVERS").map(std::path::PathBuf::from);
+    if dir.is_none() {
+        skip("no drivers: run the tests with `make test`, which installs them");
     }
+    dir
 }
 
 /// Says that a test cannot run here, on standard error and in the list that `tests/run.sh` counts.

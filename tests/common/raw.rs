@@ -57,17 +57,16 @@ impl Raw {
         let (mut exchange, first) = ClientExchange::begin(&SecretString::from(password)).unwrap();
         let mut out = Vec::new();
         loop {
-            let (kind, body) = match self.read() {
-                Ok(message) => message,
-                Err(_) => {
-                    out.push("end".to_owned());
-                    return out;
-                }
+            let Ok((kind, body)) = self.read() else {
+                out.push("end".to_owned());
+                return out;
             };
             let mut answer = Vec::new();
             match (kind, body.get(3)) {
                 (b'R', Some(10)) => message::sasl_initial(&mut answer, "SCRAM-SHA-256", &first),
-                (b'R', Some(11)) => message::sasl(&mut answer, &exchange.answer(&body[4..]).unwrap()),
+                (b'R', Some(11)) => {
+                    message::sasl(&mut answer, &exchange.answer(&body[4..]).unwrap());
+                }
                 (b'R', Some(12)) => assert!(exchange.verify(&body[4..])),
                 (b'R' | b'S', _) => {}
                 (b'K', _) => {
@@ -105,7 +104,7 @@ impl Raw {
                     return Ok((message[0], message[5..].to_vec()));
                 }
             }
-            let mut chunk = [0; 65536];
+            let mut chunk = [0; 16384];
             let n = self.stream.read(&mut chunk)?;
             if n == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -125,7 +124,10 @@ impl Raw {
                 }
                 Err(error) => {
                     assert!(
-                        matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset),
+                        matches!(
+                            error.kind(),
+                            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+                        ),
                         "{error}, after {out:?}"
                     );
                     out.push("end".to_owned());
@@ -137,7 +139,7 @@ impl Raw {
     }
 
     /// What comes up to the end of the connection.
-    pub fn to_end(&mut self) -> Vec<String> {
+    pub fn rest(&mut self) -> Vec<String> {
         self.until(0, 1)
     }
 

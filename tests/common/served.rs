@@ -77,10 +77,8 @@ impl Postern {
 
     fn write_config(&self) {
         let (data, port) = (self.data.display(), self.port);
-        let text = format!(
-            "data_dir = '{data}'\n[listen]\ntcp = ['127.0.0.1:{port}']\n{}",
-            self.extra
-        );
+        let text =
+            format!("data_dir = '{data}'\n[listen]\ntcp = ['127.0.0.1:{port}']\n{}", self.extra);
         std::fs::write(self.config(), text).unwrap();
     }
 
@@ -125,7 +123,7 @@ impl Postern {
     pub fn terminate(&mut self) -> std::process::ExitStatus {
         let mut child = self.child.take().unwrap();
         signal(child.id(), rustix::process::Signal::TERM);
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_mins(1);
         loop {
             if let Some(status) = child.try_wait().unwrap() {
                 return status;
@@ -178,12 +176,7 @@ impl Postern {
         let base = ["lease", "create", "--run", "test", "--revision", "r1"];
         let json = self.json(&[&base[..], args].concat());
         let text = |key: &str| json[key].as_str().unwrap().to_owned();
-        TestLease {
-            id: text("leaseId"),
-            url: text("databaseUrl"),
-            branch: text("branchId"),
-            json,
-        }
+        TestLease { id: text("leaseId"), url: text("databaseUrl"), branch: text("branchId"), json }
     }
 
     /// Connects like any driver.

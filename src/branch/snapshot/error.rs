@@ -122,7 +122,10 @@ impl UserFacingError for SnapshotError {
             || match self {
                 Self::Sql(error) => {
                     let said = error.as_db_error().map(|db| db.message().to_owned());
-                    format!("the import's server refused: {}", said.unwrap_or_else(|| error.to_string()))
+                    format!(
+                        "the import's server refused: {}",
+                        said.unwrap_or_else(|| error.to_string())
+                    )
                 }
                 other => other.to_string(),
             },

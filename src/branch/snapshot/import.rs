@@ -9,7 +9,9 @@ use super::super::config::{Config, ROLES, SUPERUSER};
 use super::super::instance::MAX_CONNECTIONS;
 use super::super::server::{Server, ServerSpec, Stop};
 use super::restore::{self, Plan, RESTORER};
-use super::{ID_PREFIX, ImportRequest, Progress, Snapshot, SnapshotError, Snapshots, program, wall};
+use super::{
+    ID_PREFIX, ImportRequest, Progress, Snapshot, SnapshotError, Snapshots, program, wall,
+};
 use crate::state::now_ms;
 use crate::state::snapshot::{self as rows, SnapshotRow, SnapshotState};
 
@@ -84,7 +86,10 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    async fn run(mut self, progress: &(impl Fn(Progress) + Send + Sync)) -> Result<Snapshot, SnapshotError> {
+    async fn run(
+        mut self,
+        progress: &(impl Fn(Progress) + Send + Sync),
+    ) -> Result<Snapshot, SnapshotError> {
         let mut step = 0;
         let mut say = |phase: &str| {
             step += 1;
@@ -99,7 +104,8 @@ impl Import<'_> {
 
         say("restore");
         let scratch = self.snapshots.data.snapshot(&self.row.id);
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let cores =
+            std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
         let jobs = self.request.jobs.unwrap_or(cores).clamp(1, 64);
         let wanted = self.row.database.clone();
         let database = restore::restore(
@@ -232,7 +238,9 @@ fn check(request: &ImportRequest) -> Result<(), SnapshotError> {
             || database.len() > MAX_NAME
             || matches!(database.as_str(), "postgres" | "template0" | "template1"))
     {
-        return Err(SnapshotError::Invalid(format!("`{database}` cannot name a snapshot's database")));
+        return Err(SnapshotError::Invalid(format!(
+            "`{database}` cannot name a snapshot's database"
+        )));
     }
     for path in &request.sanitize {
         restore::check_path(path)?;

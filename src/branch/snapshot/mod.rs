@@ -281,7 +281,8 @@ impl Snapshots {
         }
         files::remove_leftovers(&data).await;
         files::kill_rest(&data).await;
-        let (socket_dir, log) = (self.data.socket_dir(id), self.data.logs().join(format!("{id}.log")));
+        let (socket_dir, log) =
+            (self.data.socket_dir(id), self.data.logs().join(format!("{id}.log")));
         let provider = clone::by_name(provider)?;
         tokio::task::spawn_blocking(move || {
             for gone in [std::fs::remove_dir_all(&socket_dir), std::fs::remove_file(&log)] {

@@ -6,8 +6,8 @@ use std::process::Stdio;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
-use super::SnapshotError;
 use super::super::pg::Install;
+use super::SnapshotError;
 
 /// How much of what a program says on standard error is kept: its beginning, where the first
 /// error is, and its end.
@@ -54,11 +54,8 @@ pub async fn run(command: &mut Command) -> Result<(), String> {
 /// Runs a program and gives what it printed.
 pub async fn output(command: &mut Command, program: &str) -> Result<String, SnapshotError> {
     let failed = |message: String| SnapshotError::Program { program: program.to_owned(), message };
-    let output = command
-        .stdout(Stdio::piped())
-        .output()
-        .await
-        .map_err(|e| failed(e.to_string()))?;
+    let output =
+        command.stdout(Stdio::piped()).output().await.map_err(|e| failed(e.to_string()))?;
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {

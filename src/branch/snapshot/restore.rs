@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -211,11 +211,21 @@ fn is_tar(archive: &Path) -> bool {
 /// psql as the restoring superuser.
 pub fn psql(install: &Install, socket_dir: &Path, database: &str) -> Command {
     let mut psql = command(install, "psql");
-    psql.args(["-X", "-q", "--echo-errors", "-v", "ON_ERROR_STOP=1", "-o", "/dev/null", "-U", RESTORER])
-        .arg("-h")
-        .arg(socket_dir)
-        .args(["-p", &PORT.to_string(), "-d", database])
-        .stdout(Stdio::null());
+    psql.args([
+        "-X",
+        "-q",
+        "--echo-errors",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-o",
+        "/dev/null",
+        "-U",
+        RESTORER,
+    ])
+    .arg("-h")
+    .arg(socket_dir)
+    .args(["-p", &PORT.to_string(), "-d", database])
+    .stdout(Stdio::null());
     psql
 }
 
@@ -304,7 +314,7 @@ fn not_encoded() -> SnapshotError {
 
 /// Absolute paths of the request's files: relative ones would be taken from postern's own
 /// directory, which is not the caller's.
-pub fn check_path(path: &PathBuf) -> Result<(), SnapshotError> {
+pub fn check_path(path: &Path) -> Result<(), SnapshotError> {
     if path.is_absolute() {
         Ok(())
     } else {

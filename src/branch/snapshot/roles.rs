@@ -43,15 +43,15 @@ fn collect(line: &str, roles: &mut BTreeSet<String>, made: &mut BTreeSet<String>
             roles.extend(names(rest));
         }
     }
-    if line.starts_with("CREATE SCHEMA ") {
-        if let Some(rest) = after(" AUTHORIZATION ") {
-            roles.extend(names(rest));
-        }
+    if line.starts_with("CREATE SCHEMA ")
+        && let Some(rest) = after(" AUTHORIZATION ")
+    {
+        roles.extend(names(rest));
     }
-    if line.starts_with("CREATE POLICY ") {
-        if let Some(rest) = after(" TO ") {
-            roles.extend(names(rest));
-        }
+    if line.starts_with("CREATE POLICY ")
+        && let Some(rest) = after(" TO ")
+    {
+        roles.extend(names(rest));
     }
     if let Some(rest) = line.strip_prefix("SET SESSION AUTHORIZATION ") {
         roles.extend(names(rest.trim_matches('\'')));

@@ -31,7 +31,10 @@ const NOBODY: [(&str, &str); 14] = [
     ("import files", "SELECT lo_import('/dev/null')"),
     ("load libraries", "LOAD 'auto_explain'"),
     ("make roles", "CREATE ROLE postern_probe"),
-    ("make functions in C", "CREATE FUNCTION pg_temp.postern_probe() RETURNS int LANGUAGE c AS 'x', 'y'"),
+    (
+        "make functions in C",
+        "CREATE FUNCTION pg_temp.postern_probe() RETURNS int LANGUAGE c AS 'x', 'y'",
+    ),
     ("end other sessions", "SELECT pg_terminate_backend(-1)"),
     ("log statements of its own", "SET log_statement = 'all'"),
 ];
@@ -41,7 +44,10 @@ const OWNER: [(&str, &str); 5] = [
     ("make schemas", "CREATE SCHEMA postern_probe"),
     ("run anonymous blocks", "DO 'begin end'"),
     ("take the owner's role", "SET ROLE postern_owner"),
-    ("make functions", "CREATE FUNCTION pg_temp.postern_probe() RETURNS int LANGUAGE sql AS 'select 1'"),
+    (
+        "make functions",
+        "CREATE FUNCTION pg_temp.postern_probe() RETURNS int LANGUAGE sql AS 'select 1'",
+    ),
     ("make roles its members", "GRANT postern_owner TO postern_read"),
 ];
 
@@ -71,11 +77,7 @@ pub async fn build(admin: &Client) -> Result<(), SnapshotError> {
 }
 
 /// Tries to get through as each role. Whatever gets through is an error.
-pub async fn verify(
-    server: &Server,
-    admin: &Client,
-    database: &str,
-) -> Result<(), SnapshotError> {
+pub async fn verify(server: &Server, admin: &Client, database: &str) -> Result<(), SnapshotError> {
     let tables = admin
         .query(
             "SELECT format('%I.%I', n.nspname, c.relname), c.relkind = 'S' FROM pg_class c
@@ -88,7 +90,9 @@ pub async fn verify(
     let read = server.connect("postern_read", database).await?;
     let write = server.connect("postern_write", database).await?;
     let migrate = server.connect("postern_migrate", database).await?;
-    for (role, client) in [("postern_read", &read), ("postern_write", &write), ("postern_migrate", &migrate)] {
+    for (role, client) in
+        [("postern_read", &read), ("postern_write", &write), ("postern_migrate", &migrate)]
+    {
         try_all(role, client, &NOBODY).await?;
     }
     try_all("postern_write", &write, &OWNER).await?;
@@ -98,7 +102,8 @@ pub async fn verify(
         let (name, sequence): (String, bool) = (row.get(0), row.get(1));
         if sequence {
             let name = name.replace('\'', "''");
-            attempt("postern_read", &read, "move a sequence", &format!("SELECT nextval('{name}')")).await?;
+            attempt("postern_read", &read, "move a sequence", &format!("SELECT nextval('{name}')"))
+                .await?;
         } else {
             for sql in [
                 format!("INSERT INTO {name} DEFAULT VALUES"),

@@ -25,7 +25,9 @@ const SNAPSHOT: &str = "shop";
 
 /// Seal a snapshot, make three leases on it and show the walls between them
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  postern demo\n  postern demo --once --from-sql my-database.sql")]
+#[command(
+    after_help = "Example:\n  postern demo\n  postern demo --once --from-sql my-database.sql"
+)]
 pub struct DemoArgs {
     /// Exit after the tour instead of staying up
     #[arg(long)]
@@ -71,7 +73,8 @@ pub async fn run(global: &Global, args: DemoArgs, output: Output) -> Result<(), 
         _ = tokio::signal::ctrl_c() => Err(CliError::Interrupted),
     };
     if result.is_ok() && !args.once {
-        output.note("\nThe leases are yours for an hour. Ctrl-C ends the demo and everything in it.");
+        output
+            .note("\nThe leases are yours for an hour. Ctrl-C ends the demo and everything in it.");
         tokio::signal::ctrl_c().await.map_err(CliError::broken)?;
     }
     let hurry = CancellationToken::new();
@@ -105,11 +108,9 @@ async fn show(running: &Running, args: &DemoArgs, output: Output) -> Result<(), 
     report.step(output, "seal the snapshot", began, format!("{bytes}, {}", snapshot.provider));
 
     let mut urls = Vec::new();
-    for capabilities in [
-        Capabilities::READ,
-        Capabilities::READ.with(Capability::Write),
-        Capabilities::ALL,
-    ] {
+    for capabilities in
+        [Capabilities::READ, Capabilities::READ.with(Capability::Write), Capabilities::ALL]
+    {
         let began = Instant::now();
         let made = service
             .leases
@@ -124,7 +125,12 @@ async fn show(running: &Running, args: &DemoArgs, output: Output) -> Result<(), 
                 on_end: Some(OnEnd::Destroy),
             })
             .await?;
-        report.step(output, &format!("lease a branch to {capabilities}"), began, made.lease.branch_id.clone());
+        report.step(
+            output,
+            &format!("lease a branch to {capabilities}"),
+            began,
+            made.lease.branch_id.clone(),
+        );
         urls.push(made.database_url.clone());
         report.leases.push(made.lease);
     }

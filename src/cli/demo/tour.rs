@@ -28,10 +28,7 @@ pub(super) async fn take(
     };
     let began = Instant::now();
     let read = connect(read).await?;
-    let table = match own {
-        false => "orders".to_owned(),
-        true => biggest_table(&read).await?,
-    };
+    let table = if own { biggest_table(&read).await? } else { "orders".to_owned() };
     let tour = Tour { read, write: connect(write).await?, migrate: connect(migrate).await?, table };
     report.step(output, "three drivers connect", began, "SCRAM-SHA-256".to_owned());
     let table = &tour.table;
@@ -46,7 +43,12 @@ pub(super) async fn take(
         Ok(()) => return Err(CliError::broken("the read lease could write")),
         Err(error) => refusal(&error)?,
     };
-    report.step(output, &format!("read: {delete}"), began, format!("refused by the server: {refused}"));
+    report.step(
+        output,
+        &format!("read: {delete}"),
+        began,
+        format!("refused by the server: {refused}"),
+    );
 
     let began = Instant::now();
     // An own database may have rows that others point to; emptying with all that follows shows
@@ -66,12 +68,18 @@ pub(super) async fn take(
 
     let began = Instant::now();
     let after = count(&tour.read, table).await?;
-    let columns = "SELECT count(*) FROM information_schema.columns WHERE column_name = 'postern_demo'";
+    let columns =
+        "SELECT count(*) FROM information_schema.columns WHERE column_name = 'postern_demo'";
     let columns: i64 = tour.read.query_one(columns, &[]).await.map_err(told)?.get(0);
     if after != before || columns != 0 {
         return Err(CliError::broken("one branch saw what another did"));
     }
-    report.step(output, "the read branch afterwards", began, format!("{after} rows, no new column"));
+    report.step(
+        output,
+        "the read branch afterwards",
+        began,
+        format!("{after} rows, no new column"),
+    );
     Ok(())
 }
 
@@ -102,7 +110,6 @@ async fn delete_referring(client: &Client, table: &str) -> Result<u64, CliError>
 }
 
 /// What a driver's error says, the server's words included.
-#[expect(clippy::needless_pass_by_value, reason = "a function for map_err")]
 fn told(error: tokio_postgres::Error) -> CliError {
     match error.as_db_error() {
         Some(db) => CliError::broken(format!("{} {}", db.code().code(), db.message())),

@@ -74,7 +74,9 @@ impl<G: Guard> Relay<G> {
                 }
             };
             let length = header.message_len();
-            if G::LISTENS && header.kind == backend::NOTICE && (BUFFER..=MAX_NOTICE).contains(&length)
+            if G::LISTENS
+                && header.kind == backend::NOTICE
+                && (BUFFER..=MAX_NOTICE).contains(&length)
             {
                 self.down_whole = Some(Whole::new(length));
                 continue;

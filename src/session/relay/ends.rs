@@ -14,7 +14,7 @@ use crate::wire::message::Severity;
 use crate::wire::stream::Peer;
 
 /// What a client that stopped sending still waits for may take this long before it is cancelled.
-pub(super) const HALF_CLOSED_GRACE: Duration = Duration::from_millis(1000);
+pub(super) const HALF_CLOSED_GRACE: Duration = Duration::from_secs(1);
 /// Between attempts to cancel what a vanished client left running.
 const CANCEL_AGAIN: Duration = Duration::from_millis(200);
 /// How long a farewell waits for the message that is under way, and for the client to take it.

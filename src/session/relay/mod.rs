@@ -22,6 +22,7 @@ use crate::wire::frame::{Header, backend};
 use crate::wire::{ErrorFields, Stream, message};
 
 /// A session between login and end.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state")]
 pub struct Relay<G> {
     client: Stream,
     server: Stream,
@@ -208,7 +209,8 @@ impl<G: Guard> Relay<G> {
 
 /// Tells a guard of a `ParameterStatus`.
 fn hear_parameter<G: Guard>(guard: &mut G, mut body: &[u8]) {
-    if let (Some(name), Some(value)) = (message::take_str(&mut body), message::take_str(&mut body)) {
+    if let (Some(name), Some(value)) = (message::take_str(&mut body), message::take_str(&mut body))
+    {
         guard.parameter(name, value);
     }
 }
