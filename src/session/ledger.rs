@@ -254,7 +254,7 @@ mod tests {
     fn a_copy_swallows_syncs_up_to_its_end() {
         // As libpq does it: Sync with the Execute, another after CopyDone.
         let mut ledger = Ledger::default();
-        assert_eq!(play(&mut ledger, ">E >S <G >d >S >H >c >S <C <Z"), ["Complete 0", "ready 7"]);
+        assert_eq!(play(&mut ledger, ">E >S <G >d >S >H >c >S <C <Z"), ["Complete 0", "ready 6"]);
         assert!(ledger.is_idle());
         // All at once, before the server said anything.
         assert_eq!(play(&mut ledger, ">Q >S >d >c >Q <G <C <Z <C <Z").len(), 4);

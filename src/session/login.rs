@@ -80,13 +80,11 @@ pub async fn login<A: Authority, W: Guards>(
         Err(fields) => return Err(told(client, &mut out, &fields)),
     };
     let served = serve_startup(shared, &mut client, binding.as_deref(), &startup, peer, &mut out);
-    let outcome = if let Ok(outcome) = timeout_at(deadline, served).await {
-        outcome
-    } else {
-        // Nothing half-written is in the way: what was not sent in time is dropped with `out`.
-        out.clear();
-        Err(Failure::from(startup_took_too_long()))
-    };
+    let outcome = timeout_at(deadline, served).await;
+    let outcome = outcome.unwrap_or_else(|_| {
+        out.clear(); // what was not sent in time is not sent
+        Err(startup_took_too_long().into())
+    });
     match outcome {
         Ok((server, guard, grant, seat, visit)) => {
             let sent = timeout_at(deadline, send(&mut client, &mut out)).await;
