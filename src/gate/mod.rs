@@ -4,5 +4,16 @@
 //! May use: nothing above it. Never here: sockets, leases, state, clocks.
 
 mod capability;
+mod caps;
+mod class;
+mod facts;
+mod floor;
+mod kind;
+mod lexer;
 
 pub use capability::{Capabilities, Capability, UnknownCapability};
+pub use caps::Caps;
+pub use class::{Class, Classes, UnknownClass};
+pub use facts::{Facts, Name, Piece};
+pub use floor::{Encoding, Unreadable, read};
+pub use kind::Kind;
