@@ -193,8 +193,8 @@ async fn a_server_that_dies_is_told_once() {
     let lost = "E FATAL 08006 the branch's server closed the connection unexpectedly";
     assert_eq!(killed.rest(), [lost, "end"]);
     let got = other.rest();
-    assert_eq!(got.len(), 2, "{got:?}");
-    assert!(got[0].contains("57P02") || got[0] == lost, "{got:?}");
+    assert!(got[0].starts_with("N 57P02"), "{got:?}"); // a server in a hurry only warns
+    assert_eq!(got[1..], [lost, "end"]);
     wait_for("the server to be back", || Raw::dial(port).login(&[]).last().unwrap() == "Z I");
     wait_for("the sessions to be gone", || proxy.sessions().is_empty());
 }

@@ -101,6 +101,9 @@ impl Raw {
                 let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize + 1;
                 if self.inbox.len() >= length {
                     let message: Vec<u8> = self.inbox.drain(..length).collect();
+                    if self.inbox.is_empty() {
+                        self.inbox = Vec::new(); // tests look at memory
+                    }
                     return Ok((message[0], message[5..].to_vec()));
                 }
             }
