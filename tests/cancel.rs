@@ -141,7 +141,11 @@ async fn a_client_that_vanishes_with_more_on_the_way_than_anyone_holds_is_notice
         }
         drop(raw);
         wait_for("it to be stopped", || !running(&direct, "stuffed"));
-        assert!(began.elapsed() < Duration::from_millis(2500), "reset {reset}: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_millis(2500),
+            "reset {reset}: {:?}",
+            began.elapsed()
+        );
         wait_for("the session to be gone", || proxy.sessions().is_empty());
     }
 }

@@ -54,9 +54,7 @@ impl fmt::Display for Class {
 
 /// A word that is no class.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "`{0}` is not a class; the classes are read, write, truncate, migrate, session and admin"
-)]
+#[error("`{0}` is not a class; the classes are read, write, truncate, migrate, session and admin")]
 pub struct UnknownClass(pub String);
 
 impl FromStr for Class {

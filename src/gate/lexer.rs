@@ -710,7 +710,21 @@ const fn is_identifier(byte: u8) -> bool {
 const fn is_operator(byte: u8) -> bool {
     matches!(
         byte,
-        b'~' | b'!' | b'@' | b'#' | b'^' | b'&' | b'|' | b'`' | b'?'
-            | b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'='
+        b'~' | b'!'
+            | b'@'
+            | b'#'
+            | b'^'
+            | b'&'
+            | b'|'
+            | b'`'
+            | b'?'
+            | b'+'
+            | b'-'
+            | b'*'
+            | b'/'
+            | b'%'
+            | b'<'
+            | b'>'
+            | b'='
     )
 }

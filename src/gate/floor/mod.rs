@@ -74,8 +74,9 @@ fn read_nested(
         let (Some(first), Some(last)) = (cursor.first(), cursor.last()) else { continue };
         let mut effects = Effects::new(caps, encoding, depth, &mut prepared);
         effects.statement(cursor, 0)?;
-        let Effects { kind, inner, classes, tables, functions, settings, because, overfull, .. } =
-            effects;
+        let Effects {
+            kind, inner, classes, tables, functions, settings, because, overfull, ..
+        } = effects;
         // What changes persistent state does not need `read` beside it, EXPLAIN aside.
         facts.classes = facts.classes.and(classes);
         facts.statements += 1;
@@ -122,7 +123,8 @@ fn split(tokens: &Tokens<'_>) -> Vec<std::ops::Range<usize>> {
             }
             TokenKind::Word if depth == 0 => {
                 let is = |at: usize, word: &[u8]| {
-                    list.get(at).is_some_and(|t| t.kind == TokenKind::Word && tokens.text(*t) == word)
+                    list.get(at)
+                        .is_some_and(|t| t.kind == TokenKind::Word && tokens.text(*t) == word)
                 };
                 if bodies > 0 && i == piece_start && is(i, b"end") {
                     bodies -= 1;

@@ -33,8 +33,18 @@ impl Effects<'_> {
         let mut at = 1;
         while matches!(
             c.word(at),
-            b"or" | b"replace" | b"temp" | b"temporary" | b"unlogged" | b"global" | b"local"
-                | b"recursive" | b"trusted" | b"procedural" | b"default" | b"unique"
+            b"or"
+                | b"replace"
+                | b"temp"
+                | b"temporary"
+                | b"unlogged"
+                | b"global"
+                | b"local"
+                | b"recursive"
+                | b"trusted"
+                | b"procedural"
+                | b"default"
+                | b"unique"
                 | b"constraint"
         ) {
             at += 1;
@@ -192,7 +202,9 @@ impl Effects<'_> {
         self.kind = Kind::of(on_objects);
         self.needs(Classes::MIGRATE);
         // GRANT … ON PARAMETER hands out the server's settings (version 15).
-        if c.word(on + 1) == b"parameter" && c.identifier(on + 2).is_some() && c.word(on + 2) != b"to"
+        if c.word(on + 1) == b"parameter"
+            && c.identifier(on + 2).is_some()
+            && c.word(on + 2) != b"to"
         {
             self.needs_because(Classes::ADMIN, || "privileges on a setting".to_owned());
         }

@@ -378,7 +378,8 @@ impl Effects<'_> {
         for (position, argument) in arguments.list().into_iter().enumerate() {
             match constant(argument) {
                 Some(text) if position == 0 || looks_like_sql(&text) => {
-                    let read = read_nested(text.as_bytes(), self.encoding, self.caps, self.nested + 1);
+                    let read =
+                        read_nested(text.as_bytes(), self.encoding, self.caps, self.nested + 1);
                     let Ok(facts) = read else { return Classes::ADMIN };
                     classes = classes.and(facts.classes);
                     for piece in facts.pieces {
@@ -446,14 +447,61 @@ fn is_no_function(word: &[u8]) -> bool {
     is_reserved(word)
         || matches!(
             word,
-            b"values" | b"exists" | b"row" | b"coalesce" | b"nullif" | b"greatest" | b"least"
-                | b"over" | b"filter" | b"set" | b"conflict" | b"key" | b"by" | b"sets"
-                | b"rollup" | b"cube" | b"materialized" | b"between" | b"like" | b"ilike"
-                | b"operator" | b"interval" | b"numeric" | b"decimal" | b"dec" | b"varchar"
-                | b"char" | b"character" | b"nchar" | b"varying" | b"bit" | b"float" | b"time"
-                | b"timestamp" | b"precision" | b"is" | b"join" | b"insert" | b"tablesample"
-                | b"columns" | b"passing" | b"xmltable" | b"xmlnamespaces" | b"json_table"
-                | b"grouping" | b"extract" | b"escape" | b"isnull" | b"notnull" | b"similar"
-                | b"second" | b"zone" | b"matched" | b"search" | b"cycle" | b"within"
+            b"values"
+                | b"exists"
+                | b"row"
+                | b"coalesce"
+                | b"nullif"
+                | b"greatest"
+                | b"least"
+                | b"over"
+                | b"filter"
+                | b"set"
+                | b"conflict"
+                | b"key"
+                | b"by"
+                | b"sets"
+                | b"rollup"
+                | b"cube"
+                | b"materialized"
+                | b"between"
+                | b"like"
+                | b"ilike"
+                | b"operator"
+                | b"interval"
+                | b"numeric"
+                | b"decimal"
+                | b"dec"
+                | b"varchar"
+                | b"char"
+                | b"character"
+                | b"nchar"
+                | b"varying"
+                | b"bit"
+                | b"float"
+                | b"time"
+                | b"timestamp"
+                | b"precision"
+                | b"is"
+                | b"join"
+                | b"insert"
+                | b"tablesample"
+                | b"columns"
+                | b"passing"
+                | b"xmltable"
+                | b"xmlnamespaces"
+                | b"json_table"
+                | b"grouping"
+                | b"extract"
+                | b"escape"
+                | b"isnull"
+                | b"notnull"
+                | b"similar"
+                | b"second"
+                | b"zone"
+                | b"matched"
+                | b"search"
+                | b"cycle"
+                | b"within"
         )
 }

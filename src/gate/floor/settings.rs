@@ -56,7 +56,11 @@ fn is_guarded(name: &str) -> bool {
 /// How the server reads a boolean: any case, unique prefixes (`parse_bool_with_len`).
 pub(crate) fn is_true(value: &str) -> bool {
     let value = value.to_ascii_lowercase();
-    !value.is_empty() && (value == "1" || value == "on" || "true".starts_with(&value) || "yes".starts_with(&value))
+    !value.is_empty()
+        && (value == "1"
+            || value == "on"
+            || "true".starts_with(&value)
+            || "yes".starts_with(&value))
 }
 
 /// The opposite; a value may be neither.
@@ -75,9 +79,9 @@ pub(crate) fn is_safe_encoding(name: &str) -> bool {
     let clean: String =
         name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     match clean.as_str() {
-        "utf8" | "unicode" | "sqlascii" | "muleinternal" | "koi8" | "koi8r" | "koi8u" | "alt" | "win"
-        | "tcvn" | "tcvn5712" | "vscii" | "abc" | "euccn" | "eucjp" | "eucjis2004" | "euckr"
-        | "euctw" => true,
+        "utf8" | "unicode" | "sqlascii" | "muleinternal" | "koi8" | "koi8r" | "koi8u" | "alt"
+        | "win" | "tcvn" | "tcvn5712" | "vscii" | "abc" | "euccn" | "eucjp" | "eucjis2004"
+        | "euckr" | "euctw" => true,
         _ => {
             let number = |prefix: &str| clean.strip_prefix(prefix).and_then(|n| n.parse().ok());
             let latin: Option<u32> = number("latin");

@@ -102,7 +102,11 @@ impl<'p> Effects<'p> {
     }
 
     /// Judges a statement. `wrapped` counts the statements around it.
-    pub(super) fn statement(&mut self, c: Cursor<'_, '_>, wrapped: usize) -> Result<(), Unreadable> {
+    pub(super) fn statement(
+        &mut self,
+        c: Cursor<'_, '_>,
+        wrapped: usize,
+    ) -> Result<(), Unreadable> {
         if wrapped > MOST_WRAPPERS {
             return Err(unexpected(c, 0));
         }
@@ -147,9 +151,7 @@ impl<'p> Effects<'p> {
                 plain(self, "CLUSTER", Classes::MIGRATE)
             }
             b"comment" => plain(self, "COMMENT", Classes::MIGRATE),
-            b"commit" if c.word(1) == b"prepared" => {
-                plain(self, "COMMIT PREPARED", Classes::ADMIN)
-            }
+            b"commit" if c.word(1) == b"prepared" => plain(self, "COMMIT PREPARED", Classes::ADMIN),
             b"commit" => plain(self, "COMMIT", Classes::SESSION),
             b"copy" => self.copy(c, wrapped),
             b"create" => self.create(c, wrapped),
@@ -352,7 +354,11 @@ impl<'p> Effects<'p> {
             return Ok(());
         }
         self.needs(classes);
-        let at = if c.word(1) == b"binary" && c.identifier(2).is_some() && direction > 2 { 2 } else { 1 };
+        let at = if c.word(1) == b"binary" && c.identifier(2).is_some() && direction > 2 {
+            2
+        } else {
+            1
+        };
         if let Some((name, _)) = c.name(at) {
             self.table(name);
         }
