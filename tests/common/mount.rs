@@ -18,7 +18,7 @@ impl Mount {
     /// Makes and mounts a file system; `None`, loudly, where that is not possible.
     pub fn new(kind: &str, megabytes: u64) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: mounting {kind} needs root");
+            super::skip(&format!("mounting {kind} needs root"));
             return None;
         }
         let dir = super::cluster::temp_dir(None);
@@ -33,14 +33,14 @@ impl Mount {
             other => panic!("{other}?"),
         };
         if let Err(why) = run(arguments, &[&image]) {
-            eprintln!("SKIPPED: {kind}: {why}");
+            super::skip(&format!("{kind}: {why}"));
             return None;
         }
         let found = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
         let loop_device = match found {
             Ok(o) if o.status.success() => String::from_utf8(o.stdout).unwrap().trim().to_owned(),
             other => {
-                eprintln!("SKIPPED: {kind}: no loop device: {other:?}");
+                super::skip(&format!("{kind}: no loop device: {other:?}"));
                 return None;
             }
         };
@@ -48,10 +48,41 @@ impl Mount {
         std::fs::create_dir(mount.path()).unwrap();
         let device = PathBuf::from(&mount.loop_device);
         if let Err(why) = run(&["mount", "-t", kind], &[&device, &mount.path()]) {
-            eprintln!("SKIPPED: {kind}: {why}");
+            super::skip(&format!("{kind}: {why}"));
             return None;
         }
         Some(mount)
+    }
+}
+
+/// A small file system in memory; unmounted at the end.
+pub struct Tmpfs(tempfile::TempDir);
+
+impl Tmpfs {
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+/// Mounts one; `None`, loudly, without root.
+pub fn small_tmpfs(megabytes: u64) -> Option<Tmpfs> {
+    if !rustix::process::geteuid().is_root() {
+        super::skip("mounting a tmpfs needs root");
+        return None;
+    }
+    let dir = super::cluster::temp_dir(None);
+    let size = format!("size={megabytes}m,mode=711");
+    if let Err(why) = run(&["mount", "-t", "tmpfs", "-o", &size, "tmpfs"], &[dir.path()]) {
+        super::skip(&format!("tmpfs: {why}"));
+        return None;
+    }
+    Some(Tmpfs(dir))
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = run(&["umount", "--lazy"], &[self.path()]);
     }
 }
 
