@@ -209,11 +209,11 @@ fn a_secret_is_in_no_file_but_its_own_and_in_no_log() {
 
 #[test]
 fn a_full_disk_fails_the_import_and_nothing_else() {
-    let Some(disk) = common::mount::small_tmpfs(96) else { return };
+    let Some(disk) = common::mount::small_tmpfs(240) else { return };
     let dir = tempfile::Builder::new().prefix("postern-test.").tempdir_in(disk.path()).unwrap();
     let postern = Postern::start_in(dir, "");
     let fill =
-        "CREATE TABLE big AS SELECT i, repeat('x', 1000) AS t FROM generate_series(1, 200000) i;";
+        "CREATE TABLE big AS SELECT i, repeat('x', 1000) AS t FROM generate_series(1, 400000) i;";
     let script = postern.scratch().join("big.sql");
     std::fs::write(&script, fill).unwrap();
     let output =

@@ -152,10 +152,8 @@ pub(super) fn psql_error(phase: &'static str, file: &Path, said: &str) -> Snapsh
         Some(line) => format!("{}:{line}", file.display()),
         None => file.display().to_string(),
     };
-    let statement = lines[at + 1..]
-        .iter()
-        .position(|line| line.starts_with("STATEMENT:  "))
-        .map(|n| lines[at + 1 + n..].join("\n")["STATEMENT:  ".len()..].to_owned());
+    let after = lines[at + 1..].join("\n");
+    let statement = after.split_once("STATEMENT:  ").map(|(_, statement)| statement.to_owned());
     let message = message.to_owned();
     SnapshotError::Statement { phase, place, message, statement: statement.map(|s| shorten(&s)) }
 }
@@ -206,7 +204,7 @@ mod tests {
         let said = "psql:/x/f.sql:2: NOTICE:  table \"t\" does not exist, skipping\n\
                     psql:/x/f.sql:7: ERROR:  relation \"nowhere\" does not exist\n\
                     LINE 1: insert into nowhere\n             ^\n\
-                    STATEMENT:  insert into nowhere\nvalues (1);";
+                    psql:/x/f.sql:7: STATEMENT:  insert into nowhere\nvalues (1);";
         let error = psql_error("restore", Path::new("/x/f.sql"), said);
         assert_eq!(
             error.to_string(),
