@@ -73,7 +73,7 @@ impl Ledger {
 
     /// Is nothing under way?
     pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && !self.open
+        self.waiting.is_empty() && !self.open && !self.skipping
     }
 
     /// The number of the oldest message without an answer.
@@ -153,6 +153,7 @@ impl Ledger {
     pub fn clear(&mut self) {
         self.waiting = VecDeque::new();
         self.open = false;
+        self.skipping = false;
     }
 
     /// The server reads `CopyData` from here on: each Sync up to the end of the copy is ignored.
@@ -181,6 +182,8 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Plays `>` (sent) and `<` (came) messages and gives what came of each.
@@ -240,6 +243,11 @@ mod tests {
         assert!(!ledger.is_idle());
         assert_eq!(play(&mut ledger, ">S <Z"), ["ready 9"]);
         assert!(ledger.is_idle());
+        // A skipped Query does not end the batch.
+        assert_eq!(play(&mut Ledger::default(), ">P >Q <E"), ["failed 0", "skipped 1"]);
+        let mut waits = Ledger::default();
+        play(&mut waits, ">P >Q <E");
+        assert!(!waits.is_idle());
         // A Query's own error skips nothing.
         assert_eq!(
             play(&mut ledger, ">Q >Q <E <Z <C <Z"),
@@ -269,5 +277,169 @@ mod tests {
         let mut ledger = Ledger::default();
         assert_eq!(play(&mut ledger, ">Q <G >d >f <E <Z"), ["failed 0", "ready 0"]);
         assert!(ledger.is_idle());
+    }
+
+    /// A server as the manual describes it, which decides by `fate` whether a message fails or
+    /// copies in, and what each message of the client's then comes to.
+    #[derive(Default)]
+    struct Server {
+        sent: Vec<u8>,
+        /// Replies, and how many messages were sent before each could come.
+        replies: Vec<(usize, u8)>,
+        expected: Vec<(u64, &'static str)>,
+        skipping: bool,
+        open: bool,
+        /// The message that copies in.
+        copying: Option<(u8, u64)>,
+    }
+
+    impl Server {
+        fn say(&mut self, kinds: &[u8]) {
+            let upto = self.sent.len();
+            self.replies.extend(kinds.iter().map(|kind| (upto, *kind)));
+        }
+
+        fn take(&mut self, choice: u8, fate: u8) {
+            let all = if self.copying.is_some() { &b"ddSHcf"[..] } else { b"QFPBDECSSHdcf" };
+            let kind = all[usize::from(choice) % all.len()];
+            let number = self.sent.len() as u64;
+            self.sent.push(kind);
+            if let Some((asked, asker)) = self.copying {
+                let failed = kind == b'f' || fate == 0;
+                match (kind, failed, asked) {
+                    (b'c' | b'f', true, b'Q') => {
+                        self.say(b"EZ");
+                        self.expected.extend([(asker, "failed"), (asker, "ready")]);
+                    }
+                    (b'c' | b'f', true, _) => {
+                        self.say(b"E");
+                        self.expected.push((asker, "failed"));
+                        self.skipping = true;
+                    }
+                    (b'c', _, b'Q') => {
+                        self.say(b"CZ");
+                        self.expected.extend([(asker, "Complete"), (asker, "ready")]);
+                    }
+                    (b'c', ..) => {
+                        self.say(b"C");
+                        self.expected.push((asker, "Complete"));
+                    }
+                    _ => return,
+                }
+                self.copying = None;
+                return;
+            }
+            match kind {
+                b'S' => {
+                    self.skipping = false;
+                    self.open = false;
+                    if fate == 0 {
+                        self.say(b"E");
+                        self.expected.push((number, "failed"));
+                    }
+                    self.say(b"Z");
+                    self.expected.push((number, "ready"));
+                }
+                b'H' | b'd' | b'c' | b'f' => {}
+                _ if self.skipping => self.expected.push((number, "skipped")),
+                b'Q' | b'F' => {
+                    self.open = false;
+                    match (fate, kind) {
+                        (0, _) => {
+                            self.say(b"TDEZ");
+                            self.expected.extend([(number, "failed"), (number, "ready")]);
+                        }
+                        (1, b'Q') => {
+                            self.say(b"G");
+                            self.copying = Some((kind, number));
+                        }
+                        (_, b'Q') => {
+                            self.say(b"TDDNCSIZ");
+                            let twice = [(number, "Complete"); 2];
+                            self.expected.extend(twice);
+                            self.expected.push((number, "ready"));
+                        }
+                        _ => {
+                            self.say(b"VZ");
+                            self.expected.push((number, "ready"));
+                        }
+                    }
+                }
+                _ if fate == 0 => {
+                    self.open = true;
+                    self.skipping = true;
+                    self.say(b"E");
+                    self.expected.push((number, "failed"));
+                }
+                _ => {
+                    self.open = true;
+                    let (replies, came): (&[u8], _) = match (kind, fate) {
+                        (b'P', _) => (b"1", "Done"),
+                        (b'B', _) => (b"2", "Done"),
+                        (b'C', _) => (b"N3", "Done"),
+                        (b'D', 1) => (b"tn", "Done"),
+                        (b'D', _) => (b"T", "Done"),
+                        (_, 1) => {
+                            self.say(b"G");
+                            self.copying = Some((kind, number));
+                            return;
+                        }
+                        (_, 2) => (b"DDs", "Suspended"),
+                        _ => (b"DSDAC", "Complete"),
+                    };
+                    self.say(replies);
+                    self.expected.push((number, came));
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_sent_and_however_late_it_is_answered(
+            choices in prop::collection::vec((any::<u8>(), 0_u8..8), 0..40),
+            hurry in prop::collection::vec(any::<bool>(), 400),
+        ) {
+            let mut server = Server::default();
+            for (choice, fate) in choices {
+                server.take(choice, fate);
+            }
+            let mut ledger = Ledger::default();
+            let mut came = Vec::new();
+            let (mut sent, mut answered) = (0, 0);
+            let mut hurry = hurry.into_iter().chain(std::iter::repeat(true));
+            while sent < server.sent.len() || answered < server.replies.len() {
+                let can_answer = server.replies.get(answered).is_some_and(|(upto, _)| *upto <= sent);
+                if sent < server.sent.len() && (!can_answer || hurry.next() == Some(true)) {
+                    let number = ledger.next_number();
+                    if !ledger.sent(server.sent[sent]) {
+                        came.push((number, "skipped"));
+                    }
+                    sent += 1;
+                    continue;
+                }
+                match server.replies[answered].1 {
+                    b'E' => {
+                        let failing = ledger.failing();
+                        let failed = ledger.error(|number| came.push((number, "skipped")));
+                        prop_assert_eq!(failing, failed);
+                        came.extend(failed.map(|number| (number, "failed")));
+                    }
+                    b'Z' => came.extend(ledger.ready().map(|number| (number, "ready"))),
+                    kind => came.extend(ledger.reply(kind).map(|(number, step)| match step {
+                        Step::Done => (number, "Done"),
+                        Step::Complete => (number, "Complete"),
+                        Step::Suspended => (number, "Suspended"),
+                    })),
+                }
+                answered += 1;
+            }
+            came.sort_by_key(|(number, _)| *number);
+            server.expected.sort_by_key(|(number, _)| *number);
+            prop_assert_eq!(came, server.expected);
+            if server.copying.is_none() {
+                prop_assert_eq!(ledger.is_idle(), !server.open);
+            }
+        }
     }
 }
