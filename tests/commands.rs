@@ -209,7 +209,7 @@ fn a_secret_is_in_no_file_but_its_own_and_in_no_log() {
 
 #[test]
 fn a_full_disk_fails_the_import_and_nothing_else() {
-    let Some(disk) = common::mount::small_tmpfs(240) else { return };
+    let Some(disk) = common::mount::Tmpfs::new(240) else { return };
     let dir = tempfile::Builder::new().prefix("postern-test.").tempdir_in(disk.path()).unwrap();
     let postern = Postern::start_in(dir, "");
     let fill =

@@ -55,34 +55,37 @@ impl Mount {
     }
 }
 
-/// A small file system in memory; unmounted at the end.
+/// A mounted tmpfs; unmounted at the end.
 pub struct Tmpfs(tempfile::TempDir);
 
 impl Tmpfs {
-    /// Where it is mounted.
-    pub fn path(&self) -> &Path {
-        self.0.path()
+    /// One of this size; `None`, loudly, where that is not possible.
+    pub fn new(megabytes: u64) -> Option<Self> {
+        use std::os::unix::fs::PermissionsExt as _;
+        if !rustix::process::geteuid().is_root() {
+            super::skip("mounting a tmpfs needs root");
+            return None;
+        }
+        let tmpfs = Self(super::cluster::temp_dir(None));
+        std::fs::create_dir(tmpfs.path()).unwrap();
+        let size = format!("size={megabytes}m,mode=0711");
+        if let Err(why) = run(&["mount", "-t", "tmpfs", "-o", &size, "tmpfs"], &[&tmpfs.path()]) {
+            super::skip(&format!("tmpfs: {why}"));
+            return None;
+        }
+        std::fs::set_permissions(tmpfs.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        Some(tmpfs)
     }
-}
 
-/// Mounts one; `None`, loudly, without root.
-pub fn small_tmpfs(megabytes: u64) -> Option<Tmpfs> {
-    if !rustix::process::geteuid().is_root() {
-        super::skip("mounting a tmpfs needs root");
-        return None;
+    /// Where it is mounted.
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("m")
     }
-    let dir = super::cluster::temp_dir(None);
-    let size = format!("size={megabytes}m,mode=711");
-    if let Err(why) = run(&["mount", "-t", "tmpfs", "-o", &size, "tmpfs"], &[dir.path()]) {
-        super::skip(&format!("tmpfs: {why}"));
-        return None;
-    }
-    Some(Tmpfs(dir))
 }
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
-        let _ = run(&["umount", "--lazy"], &[self.path()]);
+        let _ = run(&["umount", "--lazy"], &[&self.path()]);
     }
 }
 
