@@ -17,3 +17,9 @@ pub use class::{Class, Classes, UnknownClass};
 pub use facts::{Facts, Name, Piece};
 pub use floor::{Encoding, Unreadable, read};
 pub use kind::Kind;
+
+/// The gate's lists of names, for whoever holds its readings against another parser's.
+#[doc(hidden)]
+pub mod lists {
+    pub use super::floor::lists::*;
+}

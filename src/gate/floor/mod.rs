@@ -13,11 +13,9 @@ pub(crate) mod settings;
 mod statement;
 
 use super::caps::Caps;
-use super::class::Classes;
 use super::facts::{Facts, Piece};
 use super::lexer::{LexError, Token, TokenKind, Tokens};
 use cursor::Cursor;
-pub(crate) use cursor::is_reserved;
 use statement::{Effects, Prepared};
 
 /// The character encoding a session's client uses, as far as reading SQL goes.
@@ -178,6 +176,41 @@ impl Position<'_> {
 /// The character position of a byte offset.
 pub(crate) fn position(sql: &[u8], encoding: Encoding, byte: usize) -> usize {
     Position { sql, encoding, byte: 0, character: 1 }.at(byte)
+}
+
+/// The lists of names the floor judges by.
+pub mod lists {
+    use super::functions::{self, Effect};
+    use super::settings;
+    use crate::gate::class::Classes;
+
+    /// What a call of this function needs beyond reading, arguments aside.
+    pub fn function(name: &str) -> Classes {
+        match functions::effect(name.as_bytes()) {
+            Some(Effect::Needs(classes)) => classes,
+            _ => Classes::NONE,
+        }
+    }
+
+    /// Does this function run SQL text that it is given?
+    pub fn runs_text(name: &str) -> bool {
+        functions::effect(name.as_bytes()) == Some(Effect::RunsText)
+    }
+
+    /// What a setting needs: `None` for DEFAULT and RESET, `Some(None)` for a computed value.
+    pub fn setting(name: &str, value: Option<Option<&str>>) -> Classes {
+        settings::needs(name, value)
+    }
+
+    /// Is the language one that cannot leave the database?
+    pub fn is_trusted_language(name: &str) -> bool {
+        functions::is_trusted_language(name.as_bytes())
+    }
+
+    /// Does the extension open a way out?
+    pub fn is_dangerous_extension(name: &str) -> bool {
+        functions::is_dangerous_extension(name.as_bytes())
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use crate::gate::kind::{Kind, OBJECTS};
 
 /// Objects of the whole server, and ways to other servers.
 const ADMIN_OBJECTS: &[&str] = &[
-    "ACCESS METHOD",
     "DATABASE",
     "FOREIGN DATA WRAPPER",
     "FOREIGN TABLE",
