@@ -1,4 +1,5 @@
 use super::*;
+use crate::gate::Classes;
 
 #[derive(serde::Deserialize)]
 struct Case {
