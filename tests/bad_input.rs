@@ -400,7 +400,10 @@ async fn a_balancer_tells_the_clients_address_and_nobody_else_may() {
     raw.send(&header([192, 0, 2, 7]));
     assert_eq!(raw.login(&[]).last().unwrap(), "Z I");
     assert_eq!(proxy.sessions()[0].client, "192.0.2.7");
-    assert_eq!(proxy.sessions()[0].activity.as_str(), "idle");
+    // The client has its answer before the session is in its steady state.
+    common::served::wait_for("the session to be idle", || {
+        proxy.sessions()[0].activity.as_str() == "idle"
+    });
     raw.ask(&query("BEGIN"), 1);
     assert_eq!(proxy.sessions()[0].activity.as_str(), "idle in transaction");
     is_refused(port, &startup(0x0003_0000, &[("user", USER), ("database", DATABASE)]));
