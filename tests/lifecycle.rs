@@ -518,7 +518,7 @@ fn branches_without_root() {
     let (text, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if errors.contains("Permission denied") && errors.contains("failed to execute") {
-        eprintln!("SKIPPED: {} cannot run {}", account.user, binary.display());
+        common::skip(&format!("{} cannot run {}", account.user, binary.display()));
         return;
     }
     assert!(text.contains("3 passed"), "{text}\n{errors}");

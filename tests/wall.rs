@@ -88,7 +88,7 @@ create trigger logged before update on stock for each row execute function trig(
 create schema other; create function other.lower(text) returns text language plpgsql security definer as
   $$ begin insert into public.logline (msg) values ('shadow'); return $1; end $$;
 create function onddl() returns event_trigger language plpgsql as
-  $$ begin insert into public.logline (msg) values ('event'); end $$;
+  $$ begin insert into public.guarded values (2); end $$;
 create event trigger watch on ddl_command_start execute function onddl();
 alter event trigger watch enable always;
 create extension dblink; create extension file_fdw; create extension postgres_fdw;
