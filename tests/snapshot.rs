@@ -436,7 +436,7 @@ async fn a_killed_postern_leaves_nothing_that_the_next_one_does_not_remove() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let until = std::time::Instant::now() + Duration::from_mins(1);
     while !root.join("restoring").exists() {
         assert!(std::time::Instant::now() < until, "the import did not begin");
         tokio::time::sleep(Duration::from_millis(10)).await;
