@@ -115,7 +115,10 @@ impl Source {
     async fn make(&self) {
         let client = self.server.connect("postern", "shop").await.unwrap();
         for sql in [
-            "CREATE ROLE \"App Owner\" LOGIN SUPERUSER PASSWORD 'hunter2'",
+            "CREATE ROLE \"App Owner\" LOGIN CREATEROLE PASSWORD 'hunter2'",
+            "CREATE ROLE boss SUPERUSER",
+            "CREATE FUNCTION public.boss() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS 'begin return (SELECT count(*) FROM sales.sold); end'",
+            "ALTER FUNCTION public.boss() OWNER TO boss",
             "CREATE ROLE reporter",
             "CREATE SCHEMA sales AUTHORIZATION \"App Owner\"",
             "CREATE TABLE sales.sold (id serial PRIMARY KEY, what text)",
@@ -124,7 +127,7 @@ impl Source {
             "INSERT INTO sales.sold (what) SELECT 'x' FROM generate_series(1, 100)",
             "CREATE FUNCTION public.onddl() RETURNS event_trigger LANGUAGE plpgsql AS 'begin end'",
             "CREATE EVENT TRIGGER watch ON ddl_command_start EXECUTE FUNCTION public.onddl()",
-            "ALTER EVENT TRIGGER watch OWNER TO \"App Owner\"",
+            "ALTER EVENT TRIGGER watch OWNER TO boss",
             "ALTER DATABASE shop SET search_path = public, sales",
             "SELECT lo_from_bytea(77, 'seed')",
             "ALTER SYSTEM SET random_page_cost = 1.5",
@@ -217,6 +220,11 @@ async fn every_kind_of_source_becomes_the_same_snapshot() {
     assert_eq!(snapshot.settings["random_page_cost"], "1.5");
     check_sales(&sealing, "live").await;
     let id = sealing.branch("live", false).await;
+    // What a superuser wrote still does its work, for whoever may call it.
+    let migrate = sealing.world.connect(&id, "postern_migrate", true).await;
+    let row = migrate.query_one("SELECT boss()", &[]).await.unwrap();
+    assert_eq!(row.get::<_, i64>(0), 100);
+    drop(migrate);
     let read = sealing.world.connect(&id, "postern_read", true).await;
     let row = read
         .query_one(

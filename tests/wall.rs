@@ -79,7 +79,7 @@ create policy logged on hidden using (log_it(who) = 1);
 create table watched (id int, check (id > 0)); insert into watched values (1);
 create table indexed (id int, name text); insert into indexed values (1, 'a');
 create function seen(text) returns text language plpgsql immutable security definer as
-  $$ begin insert into logline (msg) values ('index'); return $1; end $$;
+  $$ begin perform public.log_it('index'); return $1; end $$;
 create index on indexed (seen(name));
 create domain checked as int check (log_it('domain') = 1);
 create function trig() returns trigger language plpgsql security definer as
@@ -88,7 +88,7 @@ create trigger logged before update on stock for each row execute function trig(
 create schema other; create function other.lower(text) returns text language plpgsql security definer as
   $$ begin insert into public.logline (msg) values ('shadow'); return $1; end $$;
 create function onddl() returns event_trigger language plpgsql as
-  $$ begin insert into public.logline (msg) values ('event'); end $$;
+  $$ begin insert into public.guarded values (2); end $$;
 create event trigger watch on ddl_command_start execute function onddl();
 alter event trigger watch enable always;
 create extension dblink; create extension file_fdw; create extension postgres_fdw;
@@ -107,7 +107,7 @@ create function \"we ird\".\"fu nc\"(\"my arg\" int[], variadic b text[]) return
 
 /// Everything that a query can see of the user's data, as one value.
 async fn digest(admin: &Client) -> String {
-    let sql = "SELECT md5(string_agg(query_to_xml(format('SELECT * FROM %s x ORDER BY x::text', c.oid::regclass), true, true, '')::text, '' ORDER BY c.oid))
+    let sql = "SELECT md5(string_agg(query_to_xml(format(CASE c.relkind WHEN 'S' THEN 'SELECT * FROM %s' ELSE 'SELECT * FROM %s x ORDER BY x::text' END, c.oid::regclass), true, true, '')::text, '' ORDER BY c.oid))
                  || (SELECT count(*) FROM pg_class) || '/' || (SELECT count(*) FROM pg_proc)
                  || '/' || (SELECT count(*) FROM pg_largeobject_metadata)
                  || '/' || (SELECT count(*) FROM pg_roles)
@@ -156,7 +156,7 @@ impl Walled {
         let client = self.client(role).await;
         for sql in statements {
             if let Err(e) = client.batch_execute(sql).await {
-                panic!("{role} cannot: {sql}: {}", e.as_db_error().unwrap().message());
+                panic!("{role} cannot: {sql}: {e:?}");
             }
         }
     }
@@ -237,7 +237,6 @@ const READS: &[&str] = &[
     "SELECT pg_advisory_lock(1), pg_advisory_unlock(1)",
     "BEGIN; DECLARE c CURSOR FOR SELECT * FROM account; FETCH 1 FROM c; COMMIT",
     "SELECT * FROM owned; SELECT last_value FROM ticket_seq",
-    "COPY account TO STDOUT",
     "PREPARE p AS SELECT * FROM account WHERE id = $1; EXECUTE p(1); DEALLOCATE p",
     "EXPLAIN (ANALYZE) SELECT * FROM account ORDER BY email",
 ];

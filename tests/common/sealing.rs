@@ -92,7 +92,15 @@ impl Sealing {
 
     /// What lies outside the state for snapshots and branches, save the sealed snapshots.
     pub async fn leftovers(&self) -> Vec<String> {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
         let mut left = super::world::leftovers(&self.root);
+        // What was thrown away is deleted in the background.
+        while left.iter().any(|part| part.starts_with("trash/"))
+            && std::time::Instant::now() < until
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            left = super::world::leftovers(&self.root);
+        }
         let known: Vec<_> =
             self.snapshots.list().await.unwrap().into_iter().map(|s| s.id).collect();
         for entry in std::fs::read_dir(self.root.join("snapshots")).unwrap() {

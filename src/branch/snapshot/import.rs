@@ -143,6 +143,7 @@ impl Import<'_> {
             let psql = restore::psql(&target, &database);
             restore::run_script(psql, "sanitize", path, true, &hear("sanitize")).await?;
         }
+        restore::demote(self.plan, &admin).await?;
         wall::check_cluster(&admin).await?;
         drop(admin);
         self.row.database.clone_from(&database);
@@ -161,6 +162,8 @@ impl Import<'_> {
         let admin = server.connect(SUPERUSER, &database).await?;
         wall::quiet(&admin).await?;
         verify::verify(&server, &admin, &database).await?;
+        // The segment that is kept begins after everything that the source brought.
+        admin.batch_execute("SELECT pg_switch_wal()").await?;
         admin.batch_execute("CHECKPOINT").await?;
         drop(admin);
 

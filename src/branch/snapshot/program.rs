@@ -152,8 +152,8 @@ pub(super) fn psql_error(phase: &'static str, file: &Path, said: &str) -> Snapsh
         Some(line) => format!("{}:{line}", file.display()),
         None => file.display().to_string(),
     };
-    let after = lines[at + 1..].join("\n");
-    let statement = after.split_once("STATEMENT:  ").map(|(_, statement)| statement.to_owned());
+    let rest = lines[at + 1..].join("\n");
+    let statement = rest.split_once("STATEMENT:  ").map(|(_, statement)| statement.to_owned());
     let message = message.to_owned();
     SnapshotError::Statement { phase, place, message, statement: statement.map(|s| shorten(&s)) }
 }
@@ -176,8 +176,8 @@ pub(super) fn restore_error(file: &Path, said: &str) -> SnapshotError {
         Some((_, entry)) => format!("{}, entry {entry}", file.display()),
         None => file.display().to_string(),
     };
-    let statement =
-        find("Command was: ").map(|n| lines[n..].join("\n")["Command was: ".len()..].to_owned());
+    let rest = lines[at..].join("\n");
+    let statement = rest.split_once("Command was: ").map(|(_, text)| text.to_owned());
     SnapshotError::Statement {
         phase: "restore",
         place,

@@ -43,6 +43,8 @@ pub(super) struct Plan {
     pub(super) settings: BTreeMap<String, String>,
     /// The roles it has.
     pub(super) roles: BTreeSet<String>,
+    /// Which of them are superusers there, as far as is known.
+    pub(super) superusers: BTreeSet<String>,
     /// The databases it makes, each with what follows its name in CREATE DATABASE.
     pub(super) databases: Vec<(String, String)>,
     /// What it sets for its database.
@@ -55,6 +57,8 @@ impl Plan {
             install,
             told,
             settings: BTreeMap::new(),
+            // A dump does not tell; this one nearly always is.
+            superusers: named.roles.iter().filter(|role| *role == "postgres").cloned().collect(),
             roles: named.roles,
             databases: named.databases,
             database_settings: named.settings,
@@ -179,12 +183,15 @@ async fn look_at_server(url: &SourceUrl, installs: &Installs) -> Result<Plan, Sn
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let roles = ask("SELECT rolname FROM pg_roles WHERE rolname !~ '^(pg_|postern)'").await?;
+    let superusers =
+        ask("SELECT rolname FROM pg_roles WHERE rolname !~ '^(pg_|postern)' AND rolsuper").await?;
     let database = ask("SELECT current_database()").await?.trim_end_matches('\n').to_owned();
     Ok(Plan {
         install,
         told: format!("url {bare}"),
         settings,
         roles: roles.lines().map(str::to_owned).collect(),
+        superusers: superusers.lines().map(str::to_owned).collect(),
         // The dump tells the rest.
         databases: vec![(database, UNTOLD.to_owned())],
         database_settings: Vec::new(),
@@ -220,6 +227,17 @@ pub(super) async fn restore(
             Ok(target.wanted.to_owned())
         }
     }
+}
+
+/// Takes back from roles what they had only for the restore.
+pub(super) async fn demote(plan: &Plan, admin: &Client) -> Result<(), SnapshotError> {
+    for role in plan.roles.difference(&plan.superusers) {
+        // A script may have dropped it.
+        if !admin.query("SELECT FROM pg_roles WHERE rolname = $1", &[role]).await?.is_empty() {
+            admin.batch_execute(&format!("ALTER ROLE {} NOSUPERUSER", quote(role))).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes the database as its source made it.

@@ -33,6 +33,14 @@ const SECRET_CATALOGS: [&str; 5] = [
     "pg_catalog.pg_db_role_setting",
 ];
 
+/// Sets the path that a session of the source would have.
+const SOURCES_PATH: &str = "SELECT set_config('search_path', coalesce((
+        SELECT substr(c.entry, 13)
+        FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
+        CROSS JOIN LATERAL unnest(s.setconfig) AS c(entry)
+        WHERE d.datname = current_database() AND s.setrole = 0 AND c.entry LIKE 'search\\_path=%'
+    ), '\"$user\", public'), false)";
+
 /// Refuses what a snapshot cannot have: files outside the data directory.
 pub(super) async fn check_cluster(admin: &Client) -> Result<(), SnapshotError> {
     let spaces = admin.query("SELECT spcname FROM pg_tablespace WHERE oid >= 16384", &[]).await?;
@@ -70,7 +78,10 @@ pub(super) async fn vacuum(admin: &Client) -> Result<(), SnapshotError> {
     for catalog in SECRET_CATALOGS {
         admin.batch_execute(&format!("VACUUM (FULL, FREEZE) {catalog}")).await?;
     }
+    // ANALYZE calls the functions of indexes, which may need the path they were written for.
+    admin.query(SOURCES_PATH, &[]).await?;
     admin.batch_execute("VACUUM (FREEZE, ANALYZE)").await?;
+    quiet(admin).await?;
     admin.batch_execute("CHECKPOINT").await?;
     Ok(())
 }

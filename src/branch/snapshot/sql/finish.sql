@@ -16,3 +16,4 @@ BEGIN
 END
 $finish$;
 RESET postern.event_triggers;
+RESET postern.superusers;

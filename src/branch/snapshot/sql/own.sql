@@ -63,6 +63,15 @@ BEGIN
 END
 $own$;
 
+DO $own$
+DECLARE
+    o record;
+BEGIN
+    FOR o IN SELECT value AS rolname FROM jsonb_array_elements_text(current_setting('postern.superusers')::jsonb) LOOP
+        EXECUTE format('REASSIGN OWNED BY %I TO postern_owner', o.rolname);
+    END LOOP;
+END
+$own$;
 REASSIGN OWNED BY postern_import TO postern_owner;
 DROP OWNED BY postern_import;
 

@@ -115,10 +115,14 @@ BEGIN
     END LOOP;
 END $$;
 
--- Roles that came along keep their names and their objects, nothing else.
+-- Roles that came along keep their names and their objects, nothing else. Who was a superuser is
+-- remembered: what they own was written to run with all rights.
 DO $$
 DECLARE r record;
 BEGIN
+    PERFORM pg_catalog.set_config('postern.superusers', (
+        SELECT coalesce(pg_catalog.jsonb_agg(rolname), '[]')::text FROM pg_catalog.pg_roles
+        WHERE rolsuper AND oid >= 16384 AND rolname <> 'postern_import'), false);
     FOR r IN SELECT rolname, rolvaliduntil FROM pg_catalog.pg_roles
              WHERE oid >= 16384 AND rolname <> 'postern_import' LOOP
         EXECUTE pg_catalog.format('ALTER ROLE %I WITH NOSUPERUSER NOLOGIN NOCREATEROLE NOCREATEDB'
