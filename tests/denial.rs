@@ -1,5 +1,6 @@
 //! A refused message is replaced by one that fails at the same point: the client sees what it
 //! would see if the server itself had refused it, with our error in it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
 mod common;
 

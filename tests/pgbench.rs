@@ -1,5 +1,6 @@
 //! What the proxy costs: pgbench directly, through a relay that only copies, and through the
 //! proxy. `cargo test --release --test pgbench -- --ignored --nocapture` prints a table.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
 
 mod common;
 

@@ -447,7 +447,7 @@ impl<'a> Lexer<'a, '_> {
     }
 
     /// A number. What follows it at once is a token of its own, as up to version 14; later ones
-    /// know 0x1F and 1_000 and refuse other junk, so no border moves.
+    /// know 0x1F and `1_000` and refuse other junk, so no border moves.
     fn number(&mut self) -> Result<(), LexError> {
         let start = self.at;
         self.digits();

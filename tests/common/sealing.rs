@@ -19,7 +19,7 @@ pub struct Sealing {
     pub world: World,
     _sweep: Sweep,
     root: PathBuf,
-    _dir: Option<tempfile::TempDir>,
+    kept: Option<tempfile::TempDir>,
 }
 
 impl Sealing {
@@ -27,7 +27,7 @@ impl Sealing {
     pub async fn new() -> Self {
         let dir = temp_dir(None);
         let mut sealing = Self::open(&dir.path().join("d")).await;
-        sealing._dir = Some(dir);
+        sealing.kept = Some(dir);
         sealing
     }
 
@@ -53,7 +53,7 @@ impl Sealing {
             world: World { branches, state, data },
             _sweep: Sweep(root.clone()),
             root,
-            _dir: None,
+            kept: None,
         }
     }
 

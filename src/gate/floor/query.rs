@@ -279,19 +279,20 @@ impl Effects<'_> {
             }
             return;
         }
-        if expect != Expect::Nothing && !after_dot && !(is_word && is_reserved(text)) {
-            if let Some((name, end)) = c.name(at) {
-                if !c.is_symbol(end, b'(') || expect == Expect::Target {
-                    let is_with_query = expect == Expect::Source
-                        && name.0.len() == 1
-                        && scan.with_names.iter().any(|known| known == text);
-                    if !is_with_query {
-                        self.table(name);
-                    }
-                    if expect == Expect::Target {
-                        return;
-                    }
-                }
+        if expect != Expect::Nothing
+            && !after_dot
+            && !(is_word && is_reserved(text))
+            && let Some((name, end)) = c.name(at)
+            && (!c.is_symbol(end, b'(') || expect == Expect::Target)
+        {
+            let is_with_query = expect == Expect::Source
+                && name.0.len() == 1
+                && scan.with_names.iter().any(|known| known == text);
+            if !is_with_query {
+                self.table(name);
+            }
+            if expect == Expect::Target {
+                return;
             }
         }
         // `DELETE FROM x`: the name after FROM is changed, and no WITH query hides it.

@@ -72,7 +72,7 @@ pub(crate) fn is_false(value: &str) -> bool {
 }
 
 /// Encodings in which no byte below 0x80 is part of a longer character, so that what looks like a
-/// quote or a backslash is one. BIG5, GBK, GB18030, SJIS, SHIFT_JIS_2004, UHC and JOHAB are not
+/// quote or a backslash is one. BIG5, GBK, GB18030, SJIS, `SHIFT_JIS_2004`, UHC and JOHAB are not
 /// among them.
 pub(crate) fn is_safe_encoding(name: &str) -> bool {
     // The server compares letters and digits only (`clean_encoding_name`).

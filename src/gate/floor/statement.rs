@@ -516,11 +516,10 @@ fn value(c: Cursor<'_, '_>, at: usize) -> Option<String> {
 
 /// The grammar has nothing for the token at `at`.
 pub(super) fn unexpected(c: Cursor<'_, '_>, at: usize) -> Unreadable {
-    match c.get(at) {
-        Some(token) => Unreadable::Grammar { at: token.start(), end: token.end() },
-        None => {
-            let at = c.last().map_or(0, super::Token::end);
-            Unreadable::Grammar { at, end: at }
-        }
+    if let Some(token) = c.get(at) {
+        Unreadable::Grammar { at: token.start(), end: token.end() }
+    } else {
+        let at = c.last().map_or(0, super::Token::end);
+        Unreadable::Grammar { at, end: at }
     }
 }
