@@ -44,6 +44,15 @@ pub struct Piece {
     /// Settings it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
+    /// Every word that could be a column's name; gathered only where a rule wants names.
+    #[serde(skip)]
+    pub identifiers: Vec<String>,
+    /// Words after a dot: `(x).name` may be a call.
+    #[serde(skip)]
+    pub attributes: Vec<String>,
+    /// Does it ask for whole rows (`*`, `TABLE x`, a table's name as a value)?
+    #[serde(skip)]
+    pub whole_rows: bool,
     /// What made it need a class that its kind alone does not, for the person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
