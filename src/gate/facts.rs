@@ -62,6 +62,27 @@ pub struct Piece {
 }
 
 impl Piece {
+    /// A piece of which only this is known.
+    pub(super) fn bare(kind: Kind, classes: Classes) -> Self {
+        Self {
+            classes,
+            kind,
+            inner: Vec::new(),
+            offset: 0,
+            position: 1,
+            end: 0,
+            tables: Vec::new(),
+            columns: Vec::new(),
+            functions: Vec::new(),
+            settings: Vec::new(),
+            identifiers: Vec::new(),
+            attributes: Vec::new(),
+            whole_rows: false,
+            because: None,
+            names_read: None,
+        }
+    }
+
     /// `UPDATE on public.orders`, for messages.
     pub fn summary(&self) -> String {
         let kind = self.inner.first().copied().unwrap_or(self.kind);

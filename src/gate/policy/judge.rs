@@ -50,7 +50,7 @@ pub enum Refused {
 }
 
 /// Judges a text: every statement of it has to be allowed, or all of it is refused.
-pub(in crate::gate) fn judge(
+pub(crate) fn judge(
     policies: &[Arc<Policy>],
     capabilities: Capabilities,
     operator: bool,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 pub use file::PolicyError;
 pub use invariant::missing;
+pub(super) use judge::judge;
 pub use judge::{Judgement, Refused};
 pub use rule::{Effect, Rule, RuleRef};
 
@@ -114,6 +115,11 @@ impl PolicySet {
     /// The policy of this name.
     pub fn find(&self, name: &str) -> Option<&Arc<Policy>> {
         self.policies.get(name)
+    }
+
+    /// The place of this policy among all, for keys.
+    pub(super) fn index(&self, name: &str) -> Option<usize> {
+        self.policies.keys().position(|key| key == name)
     }
 
     /// The policies in force for a lease: the one it names, else the default ones that serve one
