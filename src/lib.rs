@@ -12,6 +12,7 @@ pub mod evidence;
 pub mod gate;
 pub mod lease;
 pub mod meter;
+pub mod schema;
 pub mod session;
 pub mod state;
 pub mod wire;

@@ -22,10 +22,8 @@ pub trait Authority: Send + Sync + 'static {
     /// Makes sure that the branch's server answers and says how to reach it. Called after
     /// authentication, for each connection. Cancel-safe: dropping the future leaves a start that
     /// is under way to finish or to be undone by the branch room itself.
-    fn reach(
-        &self,
-        grant: &Arc<Grant>,
-    ) -> impl Future<Output = Result<Backend, ReachError>> + Send;
+    fn reach(&self, grant: &Arc<Grant>)
+    -> impl Future<Output = Result<Backend, ReachError>> + Send;
 
     /// The session to this lease's branch is over; paired with every successful `reach`.
     fn left(&self, grant: &Arc<Grant>);
