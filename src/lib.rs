@@ -13,6 +13,7 @@ pub mod evidence;
 pub mod gate;
 pub mod lease;
 pub mod meter;
+pub mod schema;
 pub mod serve;
 pub mod service;
 pub mod session;
