@@ -120,10 +120,11 @@ async fn nobody_but_postern_logs_in_and_nothing_goes_out() {
     }
     if account.walls.network() {
         let client = server.connect("postern", "shop").await.unwrap();
-        client.batch_execute("CREATE TABLE seen (line text)").await.unwrap();
-        let program = "COPY seen FROM PROGRAM 'cat /proc/net/dev /proc/net/route; env; id -u'";
+        client.batch_execute("CREATE TABLE public.seen (line text)").await.unwrap();
+        let program =
+            "COPY public.seen FROM PROGRAM 'cat /proc/net/dev /proc/net/route; env; id -u'";
         client.batch_execute(program).await.unwrap();
-        let rows = client.query("SELECT line FROM seen", &[]).await.unwrap();
+        let rows = client.query("SELECT line FROM public.seen", &[]).await.unwrap();
         let text: Vec<&str> = rows.iter().map(|r| r.get(0)).collect();
         let text = text.join("\n");
         assert!(!text.contains("eth") && !text.contains("CARGO"), "{text}");
@@ -141,14 +142,14 @@ async fn a_standby_refuses_writes_until_promoted_and_sessions_go_on() {
     let server = Server::start(spec(dir.path(), true)).await.unwrap();
     eprintln!("standby start: {:?}", begun.elapsed());
     let client = server.connect("postern", "shop").await.unwrap();
-    let error = client.batch_execute("DELETE FROM item").await.unwrap_err();
+    let error = client.batch_execute("DELETE FROM public.item").await.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "25006", "{error}");
 
     let begun = Instant::now();
     server.promote().await.unwrap();
     eprintln!("promotion: {:?}", begun.elapsed());
     server.promote().await.unwrap();
-    assert_eq!(client.execute("DELETE FROM item WHERE id <= 10", &[]).await.unwrap(), 10);
+    assert_eq!(client.execute("DELETE FROM public.item WHERE id <= 10", &[]).await.unwrap(), 10);
     server.stop(Stop::Fast).await;
 
     let server = Server::start(spec(dir.path(), false)).await.unwrap();
@@ -256,7 +257,7 @@ async fn conformance(root: &Path, provider: &str) {
     // A read-only branch cannot be written to by anybody, until somebody may.
     let three = world.branch(true).await;
     let client = world.connect(&three, "postern", false).await;
-    let error = client.batch_execute("DELETE FROM item").await.unwrap_err();
+    let error = client.batch_execute("DELETE FROM public.item").await.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "25006");
     assert!(branches.show(&three).await.unwrap().standby);
     let writer = world.connect(&three, "postern_write", true).await;
@@ -517,7 +518,7 @@ fn branches_without_root() {
     let (text, errors) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if errors.contains("Permission denied") && errors.contains("failed to execute") {
-        eprintln!("SKIPPED: {} cannot run {}", account.user, binary.display());
+        common::skip(&format!("{} cannot run {}", account.user, binary.display()));
         return;
     }
     assert!(text.contains("3 passed"), "{text}\n{errors}");

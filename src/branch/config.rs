@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 /// The bootstrap superuser of every branch; nobody but postern's own system user becomes it.
 pub const SUPERUSER: &str = "postern";
 
-/// The roles that sessions of leases log in as, and the superuser.
-pub const ROLES: [&str; 4] = [SUPERUSER, "postern_read", "postern_write", "postern_migrate"];
+/// The roles that sessions of leases log in as, and the superuser. `postern_truncate` is
+/// `postern_write` and may TRUNCATE as well, for leases whose policy grants that.
+pub const ROLES: [&str; 5] =
+    [SUPERUSER, "postern_read", "postern_write", "postern_truncate", "postern_migrate"];
 
 /// The port in the name of the socket file; nothing listens on it.
 pub const PORT: u16 = 5432;
@@ -77,6 +79,9 @@ pub struct Config {
     pub max_connections: u32,
     /// Who may log in, from postern's system user alone.
     pub roles: Vec<String>,
+    /// Further system users that may log in, each with the one role it may be: while a snapshot
+    /// is restored, the servers' user as the restoring role.
+    pub guests: Vec<(String, String)>,
     /// Settings on top of the profile: planner settings of the source and the like. Those that
     /// concern the wall are outranked.
     pub settings: BTreeMap<String, String>,
@@ -127,8 +132,10 @@ impl Config {
 
     /// The text of `pg_ident.conf`.
     pub fn pg_ident_conf(&self, own_user: &str) -> String {
-        self.roles.iter().fold(String::new(), |mut text, role| {
-            let _ = writeln!(text, "postern {} {}", ident_quote(own_user), ident_quote(role));
+        let own = self.roles.iter().map(|role| (own_user, role.as_str()));
+        let guests = self.guests.iter().map(|(user, role)| (user.as_str(), role.as_str()));
+        own.chain(guests).fold(String::new(), |mut text, (user, role)| {
+            let _ = writeln!(text, "postern {} {}", ident_quote(user), ident_quote(role));
             text
         })
     }
@@ -246,6 +253,7 @@ mod tests {
             major: 15,
             max_connections: 100,
             roles: ROLES.map(str::to_owned).to_vec(),
+            guests: Vec::new(),
             settings: BTreeMap::from([("work_mem".to_owned(), "4'; x\n\\".to_owned())]),
         }
     }

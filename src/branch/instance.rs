@@ -70,6 +70,7 @@ impl Instance {
                 major: row.pg_major,
                 max_connections: MAX_CONNECTIONS,
                 roles: ROLES.map(str::to_owned).to_vec(),
+                guests: Vec::new(),
                 settings: row.settings.clone(),
             },
             log_file: self.log_file(&row.id),

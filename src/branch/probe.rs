@@ -131,6 +131,7 @@ fn socket_path(data_root: &Path) -> Finding {
         major: 0,
         max_connections: 0,
         roles: Vec::new(),
+        guests: Vec::new(),
         settings: std::collections::BTreeMap::new(),
     };
     match longest.socket() {

@@ -168,7 +168,16 @@ impl Server {
         role: &str,
         database: &str,
     ) -> Result<tokio_postgres::Client, ServerError> {
-        let (client, connection) = tokio_postgres::Config::new()
+        let mut config = tokio_postgres::Config::new();
+        if role == SUPERUSER {
+            // Whatever an agent left in the database must not run as the superuser.
+            config.options(if self.spec.config.major >= 17 {
+                "-c session_replication_role=replica -c search_path=pg_catalog,pg_temp -c event_triggers=off"
+            } else {
+                "-c session_replication_role=replica -c search_path=pg_catalog,pg_temp"
+            });
+        }
+        let (client, connection) = config
             .host_path(&self.spec.config.socket_dir)
             .port(super::config::PORT)
             .user(role)

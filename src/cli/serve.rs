@@ -17,10 +17,10 @@ pub struct ServeArgs {
     /// TCP addresses, with commas between [default: 127.0.0.1:7432]
     #[arg(long, value_name = "ADDRESS,…")]
     listen: Option<String>,
-    /// The directory of the unix socket [default: DATA_DIR/run]
+    /// The directory of the unix socket [default: `run` in the data directory]
     #[arg(long, value_name = "DIR")]
     socket_dir: Option<String>,
-    /// The unix socket of the admin API [default: DATA_DIR/admin.sock]
+    /// The unix socket of the admin API [default: `admin.sock` in the data directory]
     #[arg(long, value_name = "PATH")]
     admin_socket: Option<String>,
     /// Check the configuration and exit

@@ -122,7 +122,7 @@ async fn import(client: &Client, args: &ImportArgs, output: Output) -> Result<Sn
     let mut last = None;
     let streamed =
         client.stream(Method::POST, "/v1/snapshots", Some(&request), |event| match event {
-            ImportEvent::Progress(Progress { phase, step, steps }) => {
+            ImportEvent::Progress(Progress { phase, step, steps, .. }) => {
                 bar.set_length(steps.into());
                 bar.set_position(step.saturating_sub(1).into());
                 bar.set_message(phase);

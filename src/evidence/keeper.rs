@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
 use super::event::{Event, EventCode};
+use super::index::Index;
 use super::log::Shared;
 use super::segment::Segment;
 use super::{LogError, pack};
@@ -18,8 +19,8 @@ const EVERY: Duration = Duration::from_mins(1);
 /// What the keeper is told.
 #[derive(Debug)]
 pub enum Task {
-    /// This segment is full.
-    Full(u64),
+    /// A segment is full.
+    Full,
     /// The log is closed.
     Stop,
 }
@@ -36,7 +37,7 @@ fn run(shared: &Shared, tasks: &Receiver<Task>) {
             tracing::warn!(%error, "full segments of the evidence cannot be looked after");
         }
         match tasks.recv_timeout(EVERY) {
-            Ok(Task::Full(_)) | Err(RecvTimeoutError::Timeout) => {}
+            Ok(Task::Full) | Err(RecvTimeoutError::Timeout) => {}
             Ok(Task::Stop) | Err(RecvTimeoutError::Disconnected) => return,
         }
     }
@@ -50,9 +51,10 @@ fn keep(shared: &Shared) -> Result<(), LogError> {
         for segment in full.iter().filter(|segment| segment.plain().exists()) {
             // What is not durable yet may still be needed as it is.
             shared.sync()?;
-            pack::pack(segment, |_, _| {})?;
+            pack::pack(segment)?;
         }
     }
+    Index::keep(&shared.dir)?;
     retain(shared, full)
 }
 

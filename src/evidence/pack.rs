@@ -20,12 +20,12 @@ const ENTRY: usize = 8;
 const FOOTER: usize = 4 + 1 + 4;
 const SKIPPABLE_HEADER: usize = 4 + 4;
 
-/// Packs a segment and removes the plain file. Each block is shown to `see` on the way.
-pub fn pack(segment: &Segment, mut see: impl FnMut(u64, &[u8])) -> Result<(), LogError> {
+/// Packs a segment and removes the plain file.
+pub fn pack(segment: &Segment) -> Result<(), LogError> {
     let (plain, packed) = (segment.plain(), segment.packed());
     let draft = packed.with_extension("zst.new");
     let file = File::open(&plain).map_err(LogError::file(&plain))?;
-    let result = write(BufReader::new(file), &draft, &mut see)
+    let result = write(BufReader::new(file), &draft)
         .and_then(|()| fs::rename(&draft, &packed))
         .and_then(|()| sync_parent(&packed))
         .and_then(|()| fs::remove_file(&plain));
@@ -36,11 +36,7 @@ pub fn pack(segment: &Segment, mut see: impl FnMut(u64, &[u8])) -> Result<(), Lo
     result.map_err(LogError::file(&packed))
 }
 
-fn write(
-    mut lines: BufReader<File>,
-    draft: &Path,
-    see: &mut impl FnMut(u64, &[u8]),
-) -> std::io::Result<()> {
+fn write(mut lines: BufReader<File>, draft: &Path) -> std::io::Result<()> {
     let mut out = OpenOptions::new()
         .write(true)
         .create(true)
@@ -50,14 +46,11 @@ fn write(
     let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
     compressor.include_checksum(true)?;
     let mut table = Vec::new();
-    let mut at = 0;
     loop {
         let block = next_block(&mut lines)?;
         if block.is_empty() {
             break;
         }
-        see(at, &block);
-        at += block.len() as u64;
         let frame = compressor.compress(&block)?;
         out.write_all(&frame)?;
         table.extend_from_slice(&size(frame.len())?.to_le_bytes());

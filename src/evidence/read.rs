@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use regex::Regex;
 
@@ -169,7 +170,7 @@ impl Reader {
         };
         Ok(Follow {
             dir: self.dir.clone(),
-            filter: filter.clone(),
+            filter: Arc::new(filter.clone()),
             sessions: Pass::new(self, filter)?.sessions,
             joiner: Joiner::prompt(),
             segment,
@@ -284,7 +285,7 @@ fn offer(
 #[derive(Debug)]
 pub struct Follow {
     dir: PathBuf,
-    filter: Filter,
+    filter: Arc<Filter>,
     sessions: Option<BTreeSet<String>>,
     joiner: Joiner,
     segment: u64,
@@ -311,6 +312,8 @@ impl Follow {
         joiner: &mut Joiner,
         each: &mut impl FnMut(LogEvent) -> bool,
     ) -> Result<bool, LogError> {
+        let filter = Arc::clone(&self.filter);
+        let mut each = |event: LogEvent| !filter.matches(&event) || each(event);
         loop {
             // Looked at before reading: a segment that is followed by another gets no more lines.
             let next = Segment::list(&self.dir)?.into_iter().find(|s| s.number > self.segment);
@@ -332,8 +335,6 @@ impl Follow {
                     position = end;
                     let Some(line) = Line::parse(text) else { continue };
                     self.learn(&line);
-                    let filter = self.filter.clone();
-                    let mut each = |event: LogEvent| !filter.matches(&event) || each(event);
                     if !offer(self, &line, joiner, &mut each) {
                         self.at = position;
                         return Ok(false);
@@ -351,9 +352,12 @@ impl Follow {
     /// A session that begins while we follow may be one of those asked for.
     fn learn(&mut self, line: &Line<'_>) {
         let Some(sessions) = &mut self.sessions else { return };
+        if scan(line.body).event != "session.start" {
+            return;
+        }
         let full = Full::parse(line.body);
         let facts = full.facts();
-        if facts.event == "session.start" && self.filter.may_match(&facts, (0, u64::MAX), None) {
+        if self.filter.may_match(&facts, (0, u64::MAX), None) {
             sessions.insert(facts.session.to_owned());
         }
     }

@@ -196,7 +196,6 @@ impl Writer {
     pub fn rotate(&mut self) -> std::io::Result<()> {
         let mut chain = self.chain;
         let (file, length) = new_segment(&self.dir, self.segment + 1, &self.key, &mut chain)?;
-        let full = self.segment;
         let file = std::mem::replace(&mut self.file, Arc::new(file));
         self.segment += 1;
         self.born = SystemTime::now();
@@ -209,7 +208,7 @@ impl Writer {
         unsynced.files.push(file);
         unsynced.directory = true;
         // The keeper is gone only when the log is being closed.
-        let _ = self.keeper.send(Task::Full(full));
+        let _ = self.keeper.send(Task::Full);
         Ok(())
     }
 

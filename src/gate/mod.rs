@@ -4,5 +4,22 @@
 //! May use: nothing above it. Never here: sockets, leases, state, clocks.
 
 mod capability;
+mod caps;
+mod class;
+mod facts;
+mod floor;
+mod kind;
+mod lexer;
 
 pub use capability::{Capabilities, Capability, UnknownCapability};
+pub use caps::Caps;
+pub use class::{Class, Classes, UnknownClass};
+pub use facts::{Facts, Name, Piece};
+pub use floor::{Encoding, Unreadable, read};
+pub use kind::Kind;
+
+/// The gate's lists of names, for whoever holds its readings against another parser's.
+#[doc(hidden)]
+pub mod lists {
+    pub use super::floor::lists::*;
+}

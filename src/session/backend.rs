@@ -7,9 +7,13 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
+use secrecy::SecretString;
+
 use super::{Backend, BackendAddress};
 use crate::error::SqlState;
 use crate::wire::frame::{Header, backend};
+use crate::wire::scram::SCRAM_SHA_256;
+use crate::wire::scram_client::ClientExchange;
 use crate::wire::startup::{CANCEL_REQUEST, ProtocolVersion, StartupParameters};
 use crate::wire::{ErrorFields, Stream, message};
 
@@ -43,14 +47,18 @@ pub async fn connect(
     let mut at = 0;
     let mut greeting = Vec::with_capacity(1024);
     let (mut pid, mut key) = (0, Vec::new());
+    let mut login = Login { password: target.password.as_ref(), exchange: None, known: false };
     loop {
         let message = next(&mut stream, &mut inbox, &mut at).await?;
         let body = message::body(&inbox[message.clone()]);
         match inbox[message.start] {
             backend::AUTHENTICATION => {
-                match body.first_chunk::<4>().map(|c| u32::from_be_bytes(*c)) {
-                    Some(message::AUTH_OK) => {}
-                    _ => return Err(BackendError::Authentication),
+                let Some((code, data)) = body.split_first_chunk::<4>() else {
+                    return Err(BackendError::Protocol);
+                };
+                let answer = login.answer(u32::from_be_bytes(*code), data)?;
+                if !answer.is_empty() {
+                    stream.write_all(&answer).await.map_err(BackendError::Unreachable)?;
                 }
             }
             backend::PARAMETER_STATUS | backend::NOTICE => greeting.extend(&inbox[message]),
@@ -69,6 +77,46 @@ pub async fn connect(
     }
     let cancel = Arc::new(CancelTarget { address: target.address.clone(), pid, key });
     Ok(Connected { stream, greeting, pid, cancel, early: inbox.split_off(at) })
+}
+
+/// The password exchange with the server.
+struct Login<'a> {
+    password: Option<&'a SecretString>,
+    exchange: Option<ClientExchange>,
+    /// The server proved that it knows the password too.
+    known: bool,
+}
+
+impl Login<'_> {
+    /// What to send for an Authentication… message; empty when nothing is due.
+    ///
+    /// A server that is reached with a password must prove that it knows it: one that lets us in
+    /// without, or wants it in the clear, is not the one that was attached.
+    fn answer(&mut self, code: u32, data: &[u8]) -> Result<Vec<u8>, BackendError> {
+        let mut out = Vec::new();
+        let failed = |_| BackendError::Authentication;
+        match (code, self.password) {
+            (message::AUTH_OK, password) if password.is_none() || self.known => {}
+            (message::AUTH_SASL, Some(password)) if self.exchange.is_none() => {
+                if !data.split(|byte| *byte == 0).any(|name| name == SCRAM_SHA_256.as_bytes()) {
+                    return Err(BackendError::Authentication);
+                }
+                let (exchange, first) = ClientExchange::begin(password).map_err(failed)?;
+                self.exchange = Some(exchange);
+                message::sasl_initial(&mut out, SCRAM_SHA_256, &first);
+            }
+            (message::AUTH_SASL_CONTINUE, _) => {
+                let exchange = self.exchange.as_mut().ok_or(BackendError::Authentication)?;
+                message::sasl(&mut out, &exchange.answer(data).map_err(failed)?);
+            }
+            (message::AUTH_SASL_FINAL, _) => {
+                let exchange = self.exchange.as_ref().ok_or(BackendError::Authentication)?;
+                self.known = exchange.verify(data);
+            }
+            _ => return Err(BackendError::Authentication),
+        }
+        Ok(out)
+    }
 }
 
 /// The next message: its place in `inbox`.
@@ -102,15 +150,15 @@ async fn next(
 fn startup_message(target: &Backend, startup: &StartupParameters) -> Vec<u8> {
     let mut out = vec![0; 4];
     out.extend(ProtocolVersion::V3_0.0.to_be_bytes());
-    let own = [("user", target.role.as_str()), ("database", target.database.as_str())];
+    let own = [(&b"user"[..], target.role.as_bytes()), (b"database", target.database.as_bytes())];
     let theirs = startup
         .parameters
         .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-        .filter(|(name, _)| !matches!(*name, "user" | "database" | "replication"));
+        .map(|(name, value)| (name.as_slice(), value.as_slice()))
+        .filter(|(name, _)| !matches!(*name, b"user" | b"database" | b"replication"));
     for (name, value) in own.into_iter().chain(theirs) {
-        message::put_str(&mut out, name);
-        message::put_str(&mut out, value);
+        message::put_bytes(&mut out, name);
+        message::put_bytes(&mut out, value);
     }
     out.push(0);
     let length = u32::try_from(out.len()).unwrap_or(u32::MAX);

@@ -13,6 +13,7 @@ use crate::wire::ErrorFields;
 #[derive(Debug, Default)]
 pub struct Control {
     order: AtomicU8,
+    activity: AtomicU8,
     waker: AtomicWaker,
 }
 
@@ -64,7 +65,60 @@ impl Order {
     }
 }
 
+/// What a session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Activity {
+    /// Logging in.
+    Starting,
+    /// Something is under way.
+    Active,
+    /// Nothing is, and no transaction is open.
+    Idle,
+    /// Nothing is; a transaction is open.
+    InTransaction,
+    /// Nothing is; a failed transaction is open.
+    InFailedTransaction,
+}
+
+impl Activity {
+    /// By the transaction status of a `ReadyForQuery`.
+    pub(super) const fn of(status: u8) -> Self {
+        match status {
+            b'T' => Self::InTransaction,
+            b'E' => Self::InFailedTransaction,
+            _ => Self::Idle,
+        }
+    }
+
+    /// In the words of `pg_stat_activity.state`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::InTransaction => "idle in transaction",
+            Self::InFailedTransaction => "idle in transaction (aborted)",
+        }
+    }
+}
+
 impl Control {
+    /// What the session is doing.
+    pub(super) fn activity(&self) -> Activity {
+        match self.activity.load(Ordering::Relaxed) {
+            1 => Activity::Active,
+            2 => Activity::Idle,
+            3 => Activity::InTransaction,
+            4 => Activity::InFailedTransaction,
+            _ => Activity::Starting,
+        }
+    }
+
+    pub(super) fn set_activity(&self, activity: Activity) {
+        self.activity.store(activity as u8, Ordering::Relaxed);
+    }
+
     /// Gives an order. It is carried out at the session's next turn, which is at once.
     pub fn order(&self, order: Order) {
         self.order.fetch_max(order.code(), Ordering::AcqRel);

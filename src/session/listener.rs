@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::authority::Authority;
 use super::control::Order;
-use super::guard::Open;
+use super::guard::{Guards, Open};
 use super::login::{self, LoggedIn, Refusal};
 use super::registry::{Registry, SessionInfo};
 use super::relay::Relay;
@@ -54,8 +54,9 @@ pub struct ProxySettings {
 }
 
 /// What all connections share.
-pub(super) struct Shared<A> {
+pub(super) struct Shared<A, W> {
     pub authority: Arc<A>,
+    pub guards: W,
     pub tls: Option<Tls>,
     pub mock: MockSecret,
     pub registry: Arc<Registry>,
@@ -64,15 +65,15 @@ pub(super) struct Shared<A> {
     closing: CancellationToken,
 }
 
-impl<A> Shared<A> {
+impl<A, W> Shared<A, W> {
     pub fn settings(&self) -> Arc<ProxySettings> {
         Arc::clone(&self.settings.read())
     }
 }
 
 /// The proxy: its listeners and its sessions.
-pub struct Proxy<A> {
-    shared: Arc<Shared<A>>,
+pub struct Proxy<A, W = Open> {
+    shared: Arc<Shared<A, W>>,
     places: Vec<String>,
     socket: Option<PathBuf>,
 }
@@ -83,9 +84,24 @@ enum Listener {
 }
 
 impl<A: Authority> Proxy<A> {
-    /// Listens on `tcp` and on the unix socket `.s.PGSQL.<port>` in `socket_dir`, and serves.
+    /// Serves without a guard: the server alone is the wall. See [`Proxy::start_guarded`].
     pub async fn start(
         authority: Arc<A>,
+        tcp: &[SocketAddr],
+        unix: Option<(&Path, u16)>,
+        tls: Option<Tls>,
+        settings: ProxySettings,
+    ) -> Result<Self, ProxyError> {
+        Self::start_guarded(authority, Open, tcp, unix, tls, settings).await
+    }
+}
+
+impl<A: Authority, W: Guards> Proxy<A, W> {
+    /// Listens on `tcp` and on the unix socket `.s.PGSQL.<port>` in a directory, and serves; each
+    /// session gets a guard from `guards`.
+    pub async fn start_guarded(
+        authority: Arc<A>,
+        guards: W,
         tcp: &[SocketAddr],
         unix: Option<(&Path, u16)>,
         tls: Option<Tls>,
@@ -112,6 +128,7 @@ impl<A: Authority> Proxy<A> {
         }
         let shared = Arc::new(Shared {
             authority,
+            guards,
             tls,
             mock: MockSecret::generate()?,
             registry: Arc::default(),
@@ -190,7 +207,7 @@ async fn bind_unix(dir: &Path, path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn accept<A: Authority>(shared: Arc<Shared<A>>, listener: Listener) {
+async fn accept<A: Authority, W: Guards>(shared: Arc<Shared<A, W>>, listener: Listener) {
     loop {
         let accepted = tokio::select! {
             accepted = accept_one(&shared, &listener) => accepted,
@@ -214,8 +231,8 @@ async fn accept<A: Authority>(shared: Arc<Shared<A>>, listener: Listener) {
     }
 }
 
-async fn accept_one<A>(
-    shared: &Shared<A>,
+async fn accept_one<A, W>(
+    shared: &Shared<A, W>,
     listener: &Listener,
 ) -> io::Result<(Stream, Option<IpAddr>)> {
     match listener {
@@ -241,36 +258,41 @@ fn tune(stream: &TcpStream, settings: &ProxySettings) {
     }
 }
 
-async fn serve<A: Authority>(shared: Arc<Shared<A>>, stream: Stream, peer: Option<IpAddr>) {
-    let deadline = shared.settings().startup_timeout;
+async fn serve<A: Authority, W: Guards>(
+    shared: Arc<Shared<A, W>>,
+    stream: Stream,
+    peer: Option<IpAddr>,
+) {
     // In a box of its own, freed before the session begins: a login is larger than a session.
-    let login = Box::pin(timeout(deadline, login::login(&shared, stream, peer)));
-    let outcome = login.await;
+    let outcome = Box::pin(login::login(&shared, stream, peer)).await;
     shared.logins.fetch_sub(1, Ordering::AcqRel);
     match outcome {
-        Ok(Ok(logged_in)) => session(&shared, logged_in).await,
-        Ok(Err(Refusal::Told(stream, last_words))) => say(*stream, &last_words).await,
-        Ok(Err(Refusal::Silent)) => {}
-        Err(_) => tracing::debug!("a login took longer than the startup timeout"),
+        Ok(logged_in) => session(&shared, logged_in).await,
+        Err(Refusal::Told(stream, last_words)) => say(*stream, &last_words).await,
+        Err(Refusal::Silent) => {}
     }
 }
 
-async fn session<A: Authority>(shared: &Arc<Shared<A>>, logged_in: LoggedIn<A>) {
-    let LoggedIn { client, server, grant, seat, visit } = logged_in;
+async fn session<A: Authority, W: Guards>(
+    shared: &Arc<Shared<A, W>>,
+    logged_in: LoggedIn<A, W::Guard>,
+) {
+    let LoggedIn { client, server, guard, grant, seat, visit } = logged_in;
     if shared.closing.is_cancelled() {
         seat.control.order(Order::EndWhenIdle);
     }
     let relay = Relay::new(
         (client, server.stream),
-        &server.early,
-        Open,
+        (&server.greeting, &server.early),
+        guard,
         Arc::clone(&seat.control),
         grant.lease.clone(),
         server.cancel,
     );
-    let told = relay.run().await;
+    drop((server.greeting, server.early));
+    let last = relay.run().await;
     drop((seat, visit));
-    if let Some(stream) = told {
+    if let Some(stream) = last {
         say(stream, &[]).await;
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout_at};
 
 use super::authority::{Authority, Grant, NotAdmitted};
 use super::backend::{self, BackendError, Connected};
+use super::guard::{Guard, Guards, Opening};
 use super::listener::Shared;
 use super::registry::Seat;
 use crate::config::TlsMode;
@@ -27,11 +29,13 @@ const KEY_3_0: usize = 4;
 const KEY_3_2: usize = 32;
 
 /// A client that is logged in.
-pub struct LoggedIn<A: Authority> {
+pub struct LoggedIn<A: Authority, G> {
     /// Its connection.
     pub client: Stream,
     /// Its server's connection.
     pub server: Connected,
+    /// What stands in the way of its messages.
+    pub guard: G,
     /// Its lease.
     pub grant: Arc<Grant>,
     /// Its place.
@@ -60,25 +64,34 @@ pub enum Refusal {
     Told(Box<Stream>, Vec<u8>),
 }
 
-/// Serves the startup of a connection. The deadline is the caller's.
-pub async fn login<A: Authority>(
-    shared: &Arc<Shared<A>>,
+/// Serves the startup of a connection, within the startup timeout from now. A client that has not
+/// said what it wants by then is simply left; one that has is told.
+pub async fn login<A: Authority, W: Guards>(
+    shared: &Arc<Shared<A, W>>,
     stream: Stream,
     peer: Option<IpAddr>,
-) -> Result<LoggedIn<A>, Refusal> {
-    let (mut client, binding, request, peer) = negotiate(shared, stream, peer).await?;
+) -> Result<LoggedIn<A, W::Guard>, Refusal> {
+    let deadline = Instant::now() + shared.settings().startup_timeout;
+    let negotiated = timeout_at(deadline, negotiate(shared, stream, peer)).await;
+    let (mut client, binding, request, peer) = negotiated.map_err(|_| Refusal::Silent)??;
     let mut out = Vec::new();
     let startup = match request {
         Ok(startup) => startup,
         Err(fields) => return Err(told(client, &mut out, &fields)),
     };
-    let outcome =
-        serve_startup(shared, &mut client, binding.as_deref(), &startup, peer, &mut out).await;
+    let served = serve_startup(shared, &mut client, binding.as_deref(), &startup, peer, &mut out);
+    let outcome = timeout_at(deadline, served).await;
+    let outcome = outcome.unwrap_or_else(|_| {
+        out.clear(); // what was not sent in time is not sent
+        Err(startup_took_too_long().into())
+    });
     match outcome {
-        Ok((server, grant, seat, visit)) => {
-            client.write_all(&out).await.map_err(|_| Refusal::Silent)?;
-            client.flush().await.map_err(|_| Refusal::Silent)?;
-            Ok(LoggedIn { client, server, grant, seat, visit })
+        Ok((server, guard, grant, seat, visit)) => {
+            let sent = timeout_at(deadline, send(&mut client, &mut out)).await;
+            match sent {
+                Ok(Ok(())) => Ok(LoggedIn { client, server, guard, grant, seat, visit }),
+                _ => Err(Refusal::Silent),
+            }
         }
         Err(Failure::Gone) => Err(Refusal::Silent),
         Err(Failure::Told(fields)) => Err(told(client, &mut out, &fields)),
@@ -87,6 +100,12 @@ pub async fn login<A: Authority>(
             Err(Refusal::Told(Box::new(client), out))
         }
     }
+}
+
+fn startup_took_too_long() -> ErrorFields {
+    ErrorFields::new(SqlState::QUERY_CANCELED, "canceling authentication due to timeout").hint(
+        "The login, the start of the branch's server included, took longer than the startup timeout.",
+    )
 }
 
 fn told(client: Stream, out: &mut Vec<u8>, fields: &ErrorFields) -> Refusal {
@@ -112,8 +131,8 @@ type Negotiated =
     (Stream, Option<Arc<[u8]>>, Result<StartupParameters, ErrorFields>, Option<IpAddr>);
 
 /// PROXY header, encryption, cancellation: all that may come before the startup message.
-async fn negotiate<A: Authority>(
-    shared: &Arc<Shared<A>>,
+async fn negotiate<A: Authority, W: Guards>(
+    shared: &Arc<Shared<A, W>>,
     mut stream: Stream,
     mut peer: Option<IpAddr>,
 ) -> Result<Negotiated, Refusal> {
@@ -207,8 +226,8 @@ fn has_unread(stream: &Stream) -> bool {
 
 /// The handshake reads the socket itself, which has been read up to here and not further: nothing
 /// that a client sent in the clear can be taken for what it sent encrypted (CVE-2021-23214).
-async fn encrypt<A: Authority>(
-    shared: &Shared<A>,
+async fn encrypt<A: Authority, W: Guards>(
+    shared: &Shared<A, W>,
     stream: Stream,
     direct: bool,
 ) -> Result<(Stream, Option<Arc<[u8]>>), Refusal> {
@@ -225,14 +244,14 @@ async fn encrypt<A: Authority>(
 }
 
 /// Everything from the startup message on. What is to be sent to the client is left in `out`.
-async fn serve_startup<A: Authority>(
-    shared: &Arc<Shared<A>>,
+async fn serve_startup<A: Authority, W: Guards>(
+    shared: &Arc<Shared<A, W>>,
     client: &mut Stream,
     binding: Option<&[u8]>,
     startup: &StartupParameters,
     peer: Option<IpAddr>,
     out: &mut Vec<u8>,
-) -> Result<(Connected, Arc<Grant>, Seat, Visit<A>), Failure> {
+) -> Result<(Connected, W::Guard, Arc<Grant>, Seat, Visit<A>), Failure> {
     let version = startup.version.negotiated();
     if version != startup.version || !startup.protocol_options.is_empty() {
         message::negotiate(out, version.0, &startup.protocol_options);
@@ -252,11 +271,14 @@ async fn serve_startup<A: Authority>(
         .hint("A branch is a copy to work on; nothing can be replicated from it.")
         .into());
     }
-    let grant = authenticate(shared, client, binding, user, out).await?;
+    // No lease has a name that is not UTF-8.
+    let user_name = String::from_utf8_lossy(user);
+    let grant = authenticate(shared, client, binding, &user_name, out).await?;
 
     let settings = shared.settings();
     let wanted = startup.get("database").filter(|name| !name.is_empty() && *name != user);
-    if let Some(wanted) = wanted.filter(|name| *name != grant.database) {
+    if let Some(wanted) = wanted.filter(|name| *name != grant.database.as_bytes()) {
+        let wanted = String::from_utf8_lossy(wanted);
         return Err(ErrorFields::new(
             SqlState("3D000"),
             format!("database \"{wanted}\" does not exist"),
@@ -294,6 +316,8 @@ async fn serve_startup<A: Authority>(
             .into());
         }
     }
+    let opening = Opening { session: seat.id(), grant: &grant, startup, client: peer };
+    let mut guard = shared.guards.open(&opening).map_err(Failure::Told)?;
     let target = shared.authority.reach(&grant).await.map_err(|error| ErrorFields::of(&error))?;
     let visit = Visit { authority: Arc::clone(&shared.authority), grant: Arc::clone(&grant) };
     let server = backend::connect(&target, startup).await.map_err(|error| match error {
@@ -301,18 +325,19 @@ async fn serve_startup<A: Authority>(
         other => Failure::from(other.fields()),
     })?;
     let key = new_key(if version >= ProtocolVersion::V3_2 { KEY_3_2 } else { KEY_3_0 })?;
+    guard.ready(server.pid);
     out.extend(&server.greeting);
     message::key_data(out, server.pid, &key);
     message::put(out, READY, |out| out.push(b'I'));
     let place = peer.map_or_else(|| "unix socket".to_owned(), |ip| ip.to_string());
     seat.ready(place, server.pid, key, Arc::clone(&server.cancel));
-    Ok((server, grant, seat, visit))
+    Ok((server, guard, grant, seat, visit))
 }
 
 /// The password exchange. A user that is not there goes the same way to the same answer as a
 /// wrong password; only who knows the token learns that its lease is over.
-async fn authenticate<A: Authority>(
-    shared: &Arc<Shared<A>>,
+async fn authenticate<A: Authority, W: Guards>(
+    shared: &Arc<Shared<A, W>>,
     client: &mut Stream,
     binding: Option<&[u8]>,
     user: &str,
@@ -394,8 +419,10 @@ fn malformed() -> ErrorFields {
 
 /// As the server reads `replication`: a boolean, or `database` (postmaster.c). What is neither is
 /// taken for a wish to replicate, which is refused either way.
-fn asks_for_replication(value: &str) -> bool {
-    !matches!(value.to_ascii_lowercase().as_str(), "false" | "off" | "no" | "0" | "f" | "n" | "")
+fn asks_for_replication(value: &[u8]) -> bool {
+    let value = value.to_ascii_lowercase();
+    let starts = |word: &[u8], least: usize| value.len() >= least && word.starts_with(&value);
+    !(value == b"0" || starts(b"false", 1) || starts(b"no", 1) || starts(b"off", 2))
 }
 
 fn new_key(length: usize) -> Result<Vec<u8>, Failure> {

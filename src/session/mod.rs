@@ -6,7 +6,9 @@
 mod authority;
 mod backend;
 mod control;
+mod denial;
 mod guard;
+mod ledger;
 mod listener;
 mod login;
 mod pipe;
@@ -14,6 +16,7 @@ mod registry;
 mod relay;
 
 pub use authority::{Authority, Backend, BackendAddress, Grant, LeaseEnd, Life, ReachError};
-pub use guard::{Decision, Guard, Open};
+pub use control::Activity;
+pub use guard::{Decision, Guard, Guards, MAX_NOTICE, Open, Opening, Reads, Reply, START, Sent};
 pub use listener::{Proxy, ProxyError, ProxySettings};
 pub use registry::SessionInfo;

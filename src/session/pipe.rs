@@ -18,18 +18,23 @@ thread_local! {
     static POOL: RefCell<Vec<Box<[u8]>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Bytes on their way. `start..ready` may be sent, `ready..end` is not looked at yet; `side` goes
-/// out after `start..ready` and before the rest. An idle direction holds no buffer.
+/// Bytes on their way. `start..ready` may be sent; `side` goes out after it; then come `skip` bytes
+/// that go nowhere, and the rest up to `end` is not looked at yet. An idle direction holds no
+/// buffer.
 #[derive(Debug, Default)]
 pub struct Pipe {
     buffer: Option<Box<[u8]>>,
     start: usize,
     ready: usize,
     end: usize,
+    /// Bytes after `ready` that were taken out while something before them was still to be sent.
+    skip: usize,
     side: Vec<u8>,
     side_sent: usize,
     /// Bytes of the current message's body that pass unread.
     pub body_left: usize,
+    /// Bytes of the current message's body that are thrown away.
+    pub drop_left: usize,
     unflushed: bool,
     /// The writer is gone: what is ready is thrown away.
     pub dead: bool,
@@ -40,12 +45,13 @@ pub struct Pipe {
 impl Pipe {
     /// What was read and not yet looked at.
     pub fn unread(&self) -> &[u8] {
-        self.buffer.as_deref().map_or(&[], |buffer| &buffer[self.ready..self.end])
+        self.buffer.as_deref().map_or(&[], |buffer| &buffer[self.ready + self.skip..self.end])
     }
 
-    /// Lets the next `n` unread bytes go.
+    /// Lets the next `n` unread bytes go. Not after something was taken out or put in: that must be
+    /// sent first.
     pub fn pass(&mut self, n: usize) {
-        debug_assert!(self.ready + n <= self.end);
+        debug_assert!(self.ready + n <= self.end && self.skip == 0 && self.side.is_empty());
         self.ready += n;
     }
 
@@ -62,11 +68,32 @@ impl Pipe {
         self.start == self.ready && self.side.is_empty()
     }
 
-    /// Takes the next `n` unread bytes out. Only when all before them is sent.
+    /// Takes the next `n` unread bytes out.
     pub fn drop_unread(&mut self, n: usize) {
-        debug_assert!(self.start == self.ready);
-        self.ready += n;
+        debug_assert!(self.ready + self.skip + n <= self.end);
+        self.skip += n;
+        if self.is_sent() {
+            self.forget_skipped();
+        }
+    }
+
+    /// Was something taken out or put in that nothing may pass before it is sent?
+    pub fn has_gap(&self) -> bool {
+        self.skip > 0 || !self.side.is_empty()
+    }
+
+    /// Throws away as much of the current body as is here. Is the whole of it gone?
+    pub fn drop_body(&mut self) -> bool {
+        let n = self.drop_left.min(self.unread().len());
+        self.drop_left -= n;
+        self.drop_unread(n);
+        self.drop_left == 0
+    }
+
+    fn forget_skipped(&mut self) {
+        self.ready += self.skip;
         self.start = self.ready;
+        self.skip = 0;
     }
 
     /// Puts bytes of ours in, after what is ready.
@@ -79,18 +106,29 @@ impl Pipe {
         self.start = 0;
         self.ready = 0;
         self.end = 0;
+        self.skip = 0;
         self.body_left = 0;
+        self.drop_left = 0;
         self.side = Vec::new();
         self.side_sent = 0;
         self.release();
     }
 
-    /// Starts with bytes that were read before.
-    pub fn seed(&mut self, bytes: &[u8]) {
+    /// Starts with bytes that were read before; false when they are more than fit.
+    #[must_use]
+    pub fn seed(&mut self, bytes: &[u8]) -> bool {
+        if bytes.len() > BUFFER {
+            return false;
+        }
         let buffer = self.buffer.get_or_insert_with(take_buffer);
-        let n = bytes.len().min(buffer.len());
-        buffer[..n].copy_from_slice(&bytes[..n]);
-        self.end = n;
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        self.end = bytes.len();
+        true
+    }
+
+    /// The bytes that may be sent, and nothing else: what is not looked at yet is thrown away.
+    pub fn drop_all_unread(&mut self) {
+        self.end = self.ready + self.skip;
     }
 
     /// Reads once. Makes room before; only to be called when all that is ready is sent.
@@ -133,6 +171,7 @@ impl Pipe {
             self.start = self.ready;
             self.side.clear();
             self.side_sent = 0;
+            self.forget_skipped();
             return Poll::Ready(Ok(()));
         }
         while self.start < self.ready {
@@ -150,6 +189,7 @@ impl Pipe {
             self.side = Vec::new();
             self.side_sent = 0;
         }
+        self.forget_skipped();
         if self.unflushed {
             ready!(Pin::new(writer).poll_flush(cx))?;
             self.unflushed = false;

@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 
 use super::Grant;
 use super::backend::CancelTarget;
-use super::control::{Control, Order};
+use super::control::{Activity, Control, Order};
 
 /// The sessions of a proxy.
 #[derive(Default)]
@@ -47,6 +47,8 @@ pub struct SessionInfo {
     pub client: String,
     /// Since when.
     pub since: SystemTime,
+    /// What it is doing.
+    pub activity: Activity,
 }
 
 impl Registry {
@@ -62,7 +64,10 @@ impl Registry {
 
     /// All sessions.
     pub fn list(&self) -> Vec<SessionInfo> {
-        self.sessions.iter().map(|entry| entry.info.clone()).collect()
+        self.sessions
+            .iter()
+            .map(|entry| SessionInfo { activity: entry.control.activity(), ..entry.info.clone() })
+            .collect()
     }
 
     /// Gives all sessions an order.
@@ -109,6 +114,11 @@ pub struct Seat {
 }
 
 impl Seat {
+    /// The session's number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// The session now counts for this lease, which has admitted it.
     pub fn belongs_to(&mut self, grant: Arc<Grant>) {
         self.grant = Some(grant);
@@ -126,6 +136,7 @@ impl Seat {
             pid,
             client,
             since: SystemTime::now(),
+            activity: Activity::Starting,
         };
         let entry = Entry { info, control: Arc::clone(&self.control) };
         self.registry.sessions.insert(self.id, entry);

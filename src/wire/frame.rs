@@ -84,6 +84,26 @@ pub mod backend {
     pub const AUTHENTICATION: u8 = b'R';
     /// `BackendKeyData`
     pub const KEY_DATA: u8 = b'K';
+    /// `ParseComplete`
+    pub const PARSE_COMPLETE: u8 = b'1';
+    /// `BindComplete`
+    pub const BIND_COMPLETE: u8 = b'2';
+    /// `CloseComplete`
+    pub const CLOSE_COMPLETE: u8 = b'3';
+    /// `RowDescription`
+    pub const ROW_DESCRIPTION: u8 = b'T';
+    /// `NoData`
+    pub const NO_DATA: u8 = b'n';
+    /// `DataRow`
+    pub const DATA_ROW: u8 = b'D';
+    /// `PortalSuspended`
+    pub const PORTAL_SUSPENDED: u8 = b's';
+    /// `EmptyQueryResponse`
+    pub const EMPTY_QUERY: u8 = b'I';
+    /// `CopyInResponse`
+    pub const COPY_IN: u8 = b'G';
+    /// `CopyData`
+    pub const COPY_DATA: u8 = b'd';
     /// `CommandComplete`
     pub const COMMAND_COMPLETE: u8 = b'C';
     /// `ErrorResponse`

@@ -17,7 +17,12 @@ pub fn put(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
 
 /// Appends a string and its terminator. A NUL inside would end it early, so it ends there.
 pub fn put_str(out: &mut Vec<u8>, text: &str) {
-    out.extend(text.bytes().take_while(|byte| *byte != 0));
+    put_bytes(out, text.as_bytes());
+}
+
+/// The same for a string in an encoding that nobody knows.
+pub fn put_bytes(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend(text.split(|byte| *byte == 0).next().unwrap_or_default());
     out.push(0);
 }
 
@@ -136,6 +141,20 @@ pub fn query(out: &mut Vec<u8>, sql: &str) {
     put(out, frontend::QUERY, |out| put_str(out, sql));
 }
 
+/// `SASLInitialResponse`
+pub fn sasl_initial(out: &mut Vec<u8>, mechanism: &str, first: &[u8]) {
+    put(out, frontend::PASSWORD, |out| {
+        put_str(out, mechanism);
+        out.extend(u32::try_from(first.len()).unwrap_or(u32::MAX).to_be_bytes());
+        out.extend(first);
+    });
+}
+
+/// `SASLResponse`
+pub fn sasl(out: &mut Vec<u8>, data: &[u8]) {
+    put(out, frontend::PASSWORD, |out| out.extend(data));
+}
+
 /// Authentication…: a code and its data ("55.7", `AuthenticationOk` and its siblings).
 pub fn authentication(out: &mut Vec<u8>, code: u32, data: &[u8]) {
     put(out, backend::AUTHENTICATION, |out| {
@@ -162,12 +181,12 @@ pub fn key_data(out: &mut Vec<u8>, pid: u32, key: &[u8]) {
 }
 
 /// `NegotiateProtocolVersion`: the newest minor version we speak, and the options we do not know.
-pub fn negotiate(out: &mut Vec<u8>, version: u32, unknown: &[String]) {
+pub fn negotiate(out: &mut Vec<u8>, version: u32, unknown: &[Vec<u8>]) {
     put(out, backend::NEGOTIATE, |out| {
         out.extend(version.to_be_bytes());
         out.extend(u32::try_from(unknown.len()).unwrap_or(u32::MAX).to_be_bytes());
         for option in unknown {
-            put_str(out, option);
+            put_bytes(out, option);
         }
     });
 }

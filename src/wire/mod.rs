@@ -7,6 +7,7 @@ pub mod frame;
 pub mod message;
 pub mod proxy_protocol;
 pub mod scram;
+pub mod scram_client;
 pub mod startup;
 pub mod stream;
 pub mod tls;

@@ -20,8 +20,8 @@ pub const SCRAM_SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).unwrap();
 const SALT_LEN: usize = 16;
 /// As many random bytes as PostgreSQL puts into its nonce (`SCRAM_RAW_NONCE_LEN`).
-const NONCE_LEN: usize = 18;
-const KEY_LEN: usize = 32;
+pub(super) const NONCE_LEN: usize = 18;
+pub(super) const KEY_LEN: usize = 32;
 
 /// What is stored of a password, in the form of `pg_authid.rolpassword`:
 /// `SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>` (manual, "53.8. `pg_authid`").
@@ -220,17 +220,17 @@ impl Exchange {
     }
 }
 
-fn mac(key: &[u8], message: &[u8]) -> [u8; KEY_LEN] {
+pub(super) fn mac(key: &[u8], message: &[u8]) -> [u8; KEY_LEN] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message);
     tag.as_ref().try_into().unwrap_or([0; KEY_LEN]) // SHA-256 has 32 bytes
 }
 
-fn sha256(bytes: &[u8]) -> [u8; KEY_LEN] {
+pub(super) fn sha256(bytes: &[u8]) -> [u8; KEY_LEN] {
     let hash = digest::digest(&digest::SHA256, bytes);
     hash.as_ref().try_into().unwrap_or([0; KEY_LEN])
 }
 
-fn random(bytes: &mut [u8]) -> Result<(), ScramError> {
+pub(super) fn random(bytes: &mut [u8]) -> Result<(), ScramError> {
     SystemRandom::new().fill(bytes).map_err(|_| ScramError::NoRandom)
 }
 

@@ -68,39 +68,36 @@ pub enum StartupRequest {
 pub struct StartupParameters {
     /// The version the client asks for.
     pub version: ProtocolVersion,
-    /// Names and values in the order they came, protocol options aside.
-    pub parameters: Vec<(String, String)>,
+    /// Names and values in the order they came, protocol options aside. Bytes, for what is not
+    /// UTF-8 is the server's to judge: it takes a Latin-1 `application_name`.
+    pub parameters: Vec<(Vec<u8>, Vec<u8>)>,
     /// Names of `_pq_.` protocol options; none is known yet.
-    pub protocol_options: Vec<String>,
+    pub protocol_options: Vec<Vec<u8>>,
 }
 
 impl StartupParameters {
     /// The last value of a parameter, as the server takes it.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.parameters.iter().rev().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        let mut latest = self.parameters.iter().rev();
+        latest.find(|(n, _)| n == name.as_bytes()).map(|(_, value)| value.as_slice())
     }
 
     fn parse(version: ProtocolVersion, mut body: &[u8]) -> Result<Self, StartupError> {
         let mut out = Self { version, parameters: Vec::new(), protocol_options: Vec::new() };
         loop {
-            let name = text(&mut body)?;
+            let name = super::message::take_str(&mut body).ok_or(StartupError::Layout)?;
             if name.is_empty() {
                 break;
             }
-            let value = text(&mut body)?;
-            if name.starts_with("_pq_.") {
-                out.protocol_options.push(name);
+            let value = super::message::take_str(&mut body).ok_or(StartupError::Layout)?;
+            if name.starts_with(b"_pq_.") {
+                out.protocol_options.push(name.to_vec());
             } else {
-                out.parameters.push((name, value));
+                out.parameters.push((name.to_vec(), value.to_vec()));
             }
         }
         if body.is_empty() { Ok(out) } else { Err(StartupError::Layout) }
     }
-}
-
-fn text(body: &mut &[u8]) -> Result<String, StartupError> {
-    let bytes = super::message::take_str(body).ok_or(StartupError::Layout)?;
-    String::from_utf8(bytes.to_vec()).map_err(|_| StartupError::Encoding)
 }
 
 /// Reads the first message and not a byte more, so that a TLS handshake after it starts where the
@@ -161,9 +158,6 @@ pub enum StartupError {
     /// Names and values do not add up.
     #[error("invalid startup packet layout: expected terminator as last byte")]
     Layout,
-    /// A name or value is not UTF-8.
-    #[error("a startup parameter is not UTF-8")]
-    Encoding,
     /// A protocol that nobody speaks.
     #[error("unsupported frontend protocol {}.{}: postern supports 3.0 to 3.2", .0.major(), .0.minor())]
     Version(ProtocolVersion),
@@ -204,9 +198,9 @@ mod tests {
     fn an_empty_value_does_not_end_the_list() {
         let bytes = packet(0x0003_0000, b"user\0u\0options\0\0_pq_.x\x001\0database\0d\0\0");
         let Ok(StartupRequest::Startup(startup)) = read_all(&bytes) else { panic!() };
-        assert_eq!(startup.get("options"), Some(""));
-        assert_eq!(startup.get("database"), Some("d"));
-        assert_eq!(startup.protocol_options, ["_pq_.x"]);
+        assert_eq!(startup.get("options"), Some(&b""[..]));
+        assert_eq!(startup.get("database"), Some(&b"d"[..]));
+        assert_eq!(startup.protocol_options, [b"_pq_.x"]);
     }
 
     #[test]
@@ -229,11 +223,14 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_encoded_is_read_back(
-            pairs in prop::collection::vec(("[a-z]{1,9}", "[^\0]{0,20}"), 0..8),
+            pairs in prop::collection::vec(
+                ("[a-z]{1,9}".prop_map(String::into_bytes), prop::collection::vec(1_u8.., 0..20)),
+                0..8,
+            ),
         ) {
             let mut body = Vec::new();
             for (name, value) in &pairs {
-                body.extend([name.as_bytes(), b"\0", value.as_bytes(), b"\0"].concat());
+                body.extend([&name[..], b"\0", value, b"\0"].concat());
             }
             body.push(0);
             let Ok(StartupRequest::Startup(startup)) = read_all(&packet(0x0003_0002, &body)) else {

@@ -1,9 +1,11 @@
 //! A connection, whatever it runs over.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
@@ -36,6 +38,41 @@ macro_rules! each {
             }
         }
     };
+}
+
+/// What is known of the other side without reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// It is connected, as far as one can tell.
+    There,
+    /// It will send nothing after what is here already; it may still read.
+    SendsNoMore,
+    /// It is gone.
+    Gone,
+}
+
+impl Stream {
+    /// Looks whether the other side is still there (poll(2)).
+    pub fn peer(&self) -> Peer {
+        let fd = match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tls(stream) => stream.get_ref().0.as_fd(),
+        };
+        let mut fds = [PollFd::new(&fd, PollFlags::RDHUP)];
+        // An error of poll itself tells nothing about the peer.
+        if poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_err() {
+            return Peer::There;
+        }
+        let events = fds[0].revents();
+        if events.intersects(PollFlags::HUP | PollFlags::ERR) {
+            Peer::Gone
+        } else if events.contains(PollFlags::RDHUP) {
+            Peer::SendsNoMore
+        } else {
+            Peer::There
+        }
+    }
 }
 
 impl AsyncRead for Stream {

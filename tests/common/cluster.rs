@@ -51,6 +51,7 @@ pub fn spec(root: &Path, standby: bool) -> ServerSpec {
             major: install.major,
             max_connections: 100,
             roles: ROLES.map(str::to_owned).to_vec(),
+            guests: Vec::new(),
             settings: BTreeMap::new(),
         },
         log_file: root.join("log"),
@@ -102,7 +103,8 @@ pub async fn fill(root: &Path) {
     let client = server.connect("postern", "shop").await.unwrap();
     client
         .batch_execute(
-            "CREATE TABLE item (id int PRIMARY KEY, name text);
+            "SET search_path = public;
+             CREATE TABLE item (id int PRIMARY KEY, name text);
              INSERT INTO item SELECT i, 'item ' || i FROM generate_series(1, 1000) i;
              GRANT SELECT ON item TO postern_read, postern_write;
              GRANT INSERT, UPDATE, DELETE ON item TO postern_write;",

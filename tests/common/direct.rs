@@ -9,7 +9,7 @@ use std::time::Duration;
 use postern::config::TlsMode;
 use postern::gate::Capabilities;
 use postern::session::{
-    Authority, Backend, BackendAddress, Grant, Life, Proxy, ProxySettings, ReachError,
+    Authority, Backend, BackendAddress, Grant, Guards, Life, Open, Proxy, ProxySettings, ReachError,
 };
 use postern::wire::scram::Verifier;
 use postern::wire::tls::Tls;
@@ -179,6 +179,21 @@ impl OneLease {
         Self { grant: Arc::new(grant), backend }
     }
 
+    /// The same over TCP, with this password for the server.
+    pub fn over_tcp(direct: &Direct, password: &str) -> Self {
+        let mut lease = Self::on(direct);
+        lease.backend.address = BackendAddress::Tcp("127.0.0.1".to_owned(), direct.port);
+        lease.backend.password = Some(SecretString::from(password));
+        lease
+    }
+
+    /// The same on the unix socket, with a password that nobody asks for.
+    pub fn with_unasked_password(direct: &Direct) -> Self {
+        let mut lease = Self::on(direct);
+        lease.backend.password = Some(SecretString::from(PASSWORD));
+        lease
+    }
+
     /// The lease.
     pub fn grant(&self) -> &Arc<Grant> {
         &self.grant
@@ -199,21 +214,45 @@ impl Authority for OneLease {
 
 /// A proxy in front of `direct`, on a free port of loopback and on a unix socket in its directory.
 pub async fn proxy(direct: &Direct, authority: Arc<OneLease>, tls: bool) -> (Proxy<OneLease>, u16) {
-    let port = free_port();
-    let tls_mode = if tls { TlsMode::Allow } else { TlsMode::Off };
-    let tls = tls.then(|| Tls::load(&direct.cert(), &direct.dir.path().join("key.pem")).unwrap());
-    let settings = ProxySettings {
-        tls_mode,
+    proxy_with(direct, authority, Open, settings(tls)).await
+}
+
+/// The same with guards, without TLS.
+pub async fn proxy_guarded<W: Guards>(
+    direct: &Direct,
+    authority: Arc<OneLease>,
+    guards: W,
+) -> (Proxy<OneLease, W>, u16) {
+    proxy_with(direct, authority, guards, settings(false)).await
+}
+
+/// Generous settings.
+pub fn settings(tls: bool) -> ProxySettings {
+    ProxySettings {
+        tls_mode: if tls { TlsMode::Allow } else { TlsMode::Off },
         proxy_protocol_from: Vec::new(),
         max_connections: 1000,
         startup_timeout: Duration::from_secs(30),
         keepalive: Duration::from_mins(1),
         user_timeout: Duration::from_mins(1),
-    };
+    }
+}
+
+/// The same with everything.
+pub async fn proxy_with<A: Authority, W: Guards>(
+    direct: &Direct,
+    authority: Arc<A>,
+    guards: W,
+    settings: ProxySettings,
+) -> (Proxy<A, W>, u16) {
+    let port = free_port();
+    let tls = (settings.tls_mode != TlsMode::Off)
+        .then(|| Tls::load(&direct.cert(), &direct.dir.path().join("key.pem")).unwrap());
     let address = format!("127.0.0.1:{port}").parse().unwrap();
     let unix = direct.dir.path().join("proxy");
+    let unix = Some((&*unix, port));
     let proxy =
-        Proxy::start(authority, &[address], Some((&unix, port)), tls, settings).await.unwrap();
+        Proxy::start_guarded(authority, guards, &[address], unix, tls, settings).await.unwrap();
     (proxy, port)
 }
 

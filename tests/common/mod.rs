@@ -6,6 +6,8 @@
 pub mod cluster;
 pub mod direct;
 pub mod mount;
+pub mod raw;
+pub mod sealing;
 pub mod served;
 pub mod world;
 

@@ -18,7 +18,7 @@ impl Mount {
     /// Makes and mounts a file system; `None`, loudly, where that is not possible.
     pub fn new(kind: &str, megabytes: u64) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: mounting {kind} needs root");
+            super::skip(&format!("mounting {kind} needs root"));
             return None;
         }
         let dir = super::cluster::temp_dir(None);
@@ -33,14 +33,14 @@ impl Mount {
             other => panic!("{other}?"),
         };
         if let Err(why) = run(arguments, &[&image]) {
-            eprintln!("SKIPPED: {kind}: {why}");
+            super::skip(&format!("{kind}: {why}"));
             return None;
         }
         let found = Command::new("losetup").args(["--find", "--show"]).arg(&image).output();
         let loop_device = match found {
             Ok(o) if o.status.success() => String::from_utf8(o.stdout).unwrap().trim().to_owned(),
             other => {
-                eprintln!("SKIPPED: {kind}: no loop device: {other:?}");
+                super::skip(&format!("{kind}: no loop device: {other:?}"));
                 return None;
             }
         };
@@ -48,10 +48,44 @@ impl Mount {
         std::fs::create_dir(mount.path()).unwrap();
         let device = PathBuf::from(&mount.loop_device);
         if let Err(why) = run(&["mount", "-t", kind], &[&device, &mount.path()]) {
-            eprintln!("SKIPPED: {kind}: {why}");
+            super::skip(&format!("{kind}: {why}"));
             return None;
         }
         Some(mount)
+    }
+}
+
+/// A mounted tmpfs; unmounted at the end.
+pub struct Tmpfs(tempfile::TempDir);
+
+impl Tmpfs {
+    /// One of this size; `None`, loudly, where that is not possible.
+    pub fn new(megabytes: u64) -> Option<Self> {
+        use std::os::unix::fs::PermissionsExt as _;
+        if !rustix::process::geteuid().is_root() {
+            super::skip("mounting a tmpfs needs root");
+            return None;
+        }
+        let tmpfs = Self(super::cluster::temp_dir(None));
+        std::fs::create_dir(tmpfs.path()).unwrap();
+        let size = format!("size={megabytes}m,mode=0711");
+        if let Err(why) = run(&["mount", "-t", "tmpfs", "-o", &size, "tmpfs"], &[&tmpfs.path()]) {
+            super::skip(&format!("tmpfs: {why}"));
+            return None;
+        }
+        std::fs::set_permissions(tmpfs.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+        Some(tmpfs)
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> PathBuf {
+        self.0.path().join("m")
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = run(&["umount", "--lazy"], &[&self.path()]);
     }
 }
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tokio_postgres::error::SqlState as SqlCode;
+
 use super::super::clone::CloneError;
 use super::super::pg::PgError;
 use super::super::server::ServerError;
@@ -35,14 +37,12 @@ pub enum SnapshotError {
         /// What it said last.
         message: String,
     },
+    /// The source's locale is not installed here.
+    #[error("the source's database cannot be made here: {0}")]
+    Locale(String),
     /// A role can do more than its capabilities say.
-    #[error("the wall does not hold: {role} could {what}")]
-    Wall {
-        /// The role.
-        role: String,
-        /// What it could do.
-        what: String,
-    },
+    #[error("the wall does not hold: {0}")]
+    Wall(String),
     /// Functions that run unasked with their owner's rights.
     #[error("functions that run unasked are SECURITY DEFINER: {0}")]
     Unasked(String),
@@ -80,6 +80,18 @@ impl SnapshotError {
         move |source| Self::Io { path, source }
     }
 
+    /// Was it that no space was left?
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Statement { message, .. } | Self::Program { message, .. } => {
+                message.contains("No space left on device")
+            }
+            Self::Sql(e) => e.code() == Some(&SqlCode::DISK_FULL),
+            Self::Io { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+
     fn inner(&self) -> Option<&dyn UserFacingError> {
         match self {
             Self::Server(e) => Some(e),
@@ -94,24 +106,26 @@ impl SnapshotError {
 impl UserFacingError for SnapshotError {
     fn kind(&self) -> ErrorKind {
         match self {
-            Self::Invalid(_) | Self::Statement { .. } | Self::Unasked(_) | Self::Cancelled => {
-                ErrorKind::User
-            }
+            Self::Invalid(_)
+            | Self::Statement { .. }
+            | Self::Unasked(_)
+            | Self::Locale(_)
+            | Self::Cancelled => ErrorKind::User,
             Self::Program { .. } | Self::Sql(_) => ErrorKind::Postgres,
-            Self::Wall { .. } | Self::Io { .. } => ErrorKind::Compute,
+            Self::Wall(_) | Self::Io { .. } => ErrorKind::Compute,
             other => other.inner().map_or(ErrorKind::Compute, UserFacingError::kind),
         }
     }
 
     fn sqlstate(&self) -> SqlState {
         match self {
+            _ if self.is_full() => SqlState::DISK_FULL,
             Self::Invalid(_) => SqlState("22023"),
             Self::Statement { .. } | Self::Program { .. } | Self::Sql(_) => SqlState("38000"),
-            Self::Wall { .. } | Self::Unasked(_) => SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE,
-            Self::Cancelled => SqlState::QUERY_CANCELED,
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                SqlState::DISK_FULL
+            Self::Wall(_) | Self::Unasked(_) | Self::Locale(_) => {
+                SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
             }
+            Self::Cancelled => SqlState::QUERY_CANCELED,
             Self::Io { .. } => SqlState::IO_ERROR,
             other => other.inner().map_or(SqlState::INTERNAL_ERROR, UserFacingError::sqlstate),
         }
@@ -144,6 +158,16 @@ impl UserFacingError for SnapshotError {
 
     fn hint(&self) -> Option<String> {
         match self {
+            _ if self.is_full() => Some(
+                "Free space on the file system of the data directory and import again; nothing \
+                 was sealed and nothing is left."
+                    .to_owned(),
+            ),
+            Self::Locale(_) => Some(
+                "Install the locale on this machine (Debian: add it to /etc/locale.gen and run \
+                 `locale-gen`) and import again; with another one text would sort differently."
+                    .to_owned(),
+            ),
             Self::Statement { .. } => Some(
                 "Nothing was sealed and nothing is left. Mend the statement and import again."
                     .to_owned(),
@@ -151,7 +175,7 @@ impl UserFacingError for SnapshotError {
             Self::Unasked(_) => Some(
                 "Operators, types and operator classes run them without asking; make them SECURITY INVOKER in a --sanitize script.".to_owned(),
             ),
-            Self::Wall { .. } => Some(
+            Self::Wall(_) => Some(
                 "A --sanitize script can revoke what gives the role this; no lease is handed out on such a snapshot.".to_owned(),
             ),
             other => other.inner().and_then(UserFacingError::hint),

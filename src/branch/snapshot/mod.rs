@@ -7,7 +7,9 @@ mod error;
 mod import;
 mod program;
 mod restore;
-mod roles;
+mod script;
+mod url;
+mod verify;
 mod wall;
 
 use std::collections::BTreeMap;
@@ -32,7 +34,8 @@ pub use error::SnapshotError;
 /// What every snapshot's id begins with.
 const ID_PREFIX: &str = "sn_";
 
-/// All snapshots of a data directory.
+/// All snapshots of a data directory. Cheap to clone.
+#[derive(Clone)]
 pub struct Snapshots {
     data: DataDir,
     state: State,
@@ -119,12 +122,18 @@ impl ImportRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// What is being done: `dump`, `restore`, `sanitize`, `wall`, `vacuum`, `seal`.
+    /// What is being done: `prepare`, `restore`, `sanitize`, `wall`, `seal`.
     pub phase: String,
     /// The step's number, from 1.
     pub step: u32,
     /// How many steps there are.
     pub steps: u32,
+    /// How much of the step is done: bytes of a script, tables of a dump.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<u64>,
+    /// Of how much, when that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
 }
 
 /// A sealed snapshot as people see it.
@@ -208,15 +217,33 @@ impl Snapshots {
     /// Restores, sanitizes, walls off and seals a database. Ends with everything or nothing;
     /// `cancel` ends it with nothing.
     ///
-    /// Run it in a task of its own: when the future is dropped, what is there is removed only at
-    /// the next start.
+    /// When the future is dropped the import is cancelled; what it had made is removed by a task
+    /// of its own.
     pub async fn import(
         &self,
         request: ImportRequest,
         progress: impl Fn(Progress) + Send + Sync,
         cancel: CancellationToken,
     ) -> Result<Snapshot, SnapshotError> {
-        import::run(self, request, &progress, cancel).await
+        let cancel = cancel.child_token();
+        let _dropped = cancel.clone().drop_guard();
+        let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+        let this = self.clone();
+        let mut work = tokio::spawn(async move {
+            let tell = move |event| {
+                // Nobody listens when the import is being cancelled.
+                let _ = sender.send(event);
+            };
+            import::run(&this, request, &tell, cancel).await
+        });
+        loop {
+            tokio::select! {
+                // What was said before the end is heard before it.
+                biased;
+                Some(event) = events.recv() => progress(event),
+                ended = &mut work => return ended.map_err(|_| SnapshotError::Cancelled)?,
+            }
+        }
     }
 
     /// The sealed snapshots, by name.
@@ -281,6 +308,10 @@ impl Snapshots {
         }
         files::remove_leftovers(&data).await;
         files::kill_rest(&data).await;
+        let working = dir.clone();
+        tokio::task::spawn_blocking(move || program::kill_in(&working))
+            .await
+            .map_err(|_| SnapshotError::Cancelled)?;
         let (socket_dir, log) =
             (self.data.socket_dir(id), self.data.logs().join(format!("{id}.log")));
         let provider = clone::by_name(provider)?;

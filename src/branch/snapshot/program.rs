@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use tokio::io::AsyncReadExt;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 
+use super::super::account::{Account, Walls};
 use super::super::pg::Install;
 use super::SnapshotError;
 
@@ -15,32 +17,64 @@ const KEPT: usize = 64 * 1024;
 /// How much of a statement an error repeats.
 const STATEMENT: usize = 400;
 
-/// A client program that ends with us: by the kernel when postern is killed, else when dropped.
-pub fn command(install: &Install, program: &str) -> Command {
+/// A client program with postern's own rights, which ends with us: by the kernel when postern is
+/// killed, else when dropped.
+pub(super) fn command(install: &Install, program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(install.program(program));
-    command
-        .env("LC_ALL", "C.UTF-8")
-        .env("PGAPPNAME", "postern")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
+    command.env("LC_ALL", "C.UTF-8").env("PGAPPNAME", "postern").stdin(Stdio::null());
+    quiet(&mut command);
     command
 }
 
-/// Runs a program; what it said when it failed.
-pub async fn run(command: &mut Command) -> Result<(), String> {
+/// A client program behind the walls that servers run behind, with an empty environment.
+pub(super) fn walled(account: &Account, install: &Install, program: &str) -> Command {
+    let program = install.program(program);
+    let mut command = if account.walls == Walls::None {
+        account.walled(&program)
+    } else {
+        let mut command = account.walled(Path::new("setpriv"));
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+        command
+    };
+    quiet(&mut command);
+    command
+}
+
+fn quiet(command: &mut Command) {
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true).process_group(0);
+}
+
+/// Ends a program and those it has started: `pg_dump` and `pg_restore` work with several.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Runs a program; what it said when it failed. `heard` gets each line it says.
+pub(super) async fn run(command: &mut Command, mut heard: impl FnMut(&str)) -> Result<(), String> {
     let mut child = command.spawn().map_err(|e| e.to_string())?;
+    let mut group =
+        Group(child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw));
     let mut said = Vec::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        let mut chunk = vec![0; 8192];
+    if let Some(stderr) = child.stderr.take() {
+        // A line is bounded: a statement that failed may be of any length.
+        let mut stderr = BufReader::new(stderr);
+        let mut line = Vec::new();
         loop {
-            match stderr.read(&mut chunk).await {
+            line.clear();
+            let mut bounded = (&mut stderr).take(KEPT as u64);
+            match bounded.read_until(b'\n', &mut line).await {
                 Ok(0) | Err(_) => break,
-                Ok(n) => {
-                    said.extend_from_slice(&chunk[..n]);
-                    if said.len() > 2 * KEPT {
+                Ok(_) => {
+                    heard(&String::from_utf8_lossy(&line));
+                    said.extend_from_slice(&line);
+                    if said.len() > 3 * KEPT {
                         said.drain(KEPT..said.len() - KEPT);
                     }
                 }
@@ -48,11 +82,51 @@ pub async fn run(command: &mut Command) -> Result<(), String> {
         }
     }
     let status = child.wait().await.map_err(|e| e.to_string())?;
+    // Its number may be another's from now on.
+    group.0 = None;
     if status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&said).trim().to_owned()) }
 }
 
+/// What a verbose program said without what it was about to do.
+pub(super) fn without_progress(said: &str) -> String {
+    let mut kept = Vec::new();
+    let mut keeping = false;
+    for line in said.lines() {
+        let of_program = ["pg_dump: ", "pg_restore: "].iter().find_map(|p| line.strip_prefix(p));
+        if let Some(rest) = of_program {
+            let marks = ["error: ", "detail: ", "hint: ", "from TOC entry ", "fatal: "];
+            keeping = marks.iter().any(|mark| rest.starts_with(mark));
+        }
+        if keeping {
+            kept.push(line);
+        }
+    }
+    if kept.is_empty() {
+        said.lines().last().unwrap_or_default().to_owned()
+    } else {
+        kept.join("\n")
+    }
+}
+
+/// Kills whatever works in a directory: programs that a postern which was killed had started.
+/// Blocks while it walks `/proc`.
+pub(super) fn kill_in(dir: &Path) {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
+            continue;
+        };
+        let works_in = std::fs::read_link(entry.path().join("cwd"));
+        if works_in.is_ok_and(|cwd| cwd.starts_with(dir))
+            && let Some(pid) = Pid::from_raw(pid)
+        {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
 /// Runs a program and gives what it printed.
-pub async fn output(command: &mut Command, program: &str) -> Result<String, SnapshotError> {
+pub(super) async fn output(command: &mut Command, program: &str) -> Result<String, SnapshotError> {
     let failed = |message: String| SnapshotError::Program { program: program.to_owned(), message };
     let output =
         command.stdout(Stdio::piped()).output().await.map_err(|e| failed(e.to_string()))?;
@@ -64,7 +138,7 @@ pub async fn output(command: &mut Command, program: &str) -> Result<String, Snap
 }
 
 /// What psql with `--echo-errors` says of the statement that failed.
-pub fn psql_error(phase: &'static str, file: &Path, said: &str) -> SnapshotError {
+pub(super) fn psql_error(phase: &'static str, file: &Path, said: &str) -> SnapshotError {
     // psql:FILE:LINE: ERROR:  message … STATEMENT:  text
     let lines: Vec<&str> = said.lines().collect();
     let at = lines.iter().position(|line| line.contains("ERROR:  ") || line.contains("FATAL:  "));
@@ -78,16 +152,14 @@ pub fn psql_error(phase: &'static str, file: &Path, said: &str) -> SnapshotError
         Some(line) => format!("{}:{line}", file.display()),
         None => file.display().to_string(),
     };
-    let statement = lines[at + 1..]
-        .iter()
-        .position(|line| line.starts_with("STATEMENT:  "))
-        .map(|n| lines[at + 1 + n..].join("\n")["STATEMENT:  ".len()..].to_owned());
+    let after = lines[at + 1..].join("\n");
+    let statement = after.split_once("STATEMENT:  ").map(|(_, statement)| statement.to_owned());
     let message = message.to_owned();
     SnapshotError::Statement { phase, place, message, statement: statement.map(|s| shorten(&s)) }
 }
 
 /// What `pg_restore` says of the entry that failed.
-pub fn restore_error(file: &Path, said: &str) -> SnapshotError {
+pub(super) fn restore_error(file: &Path, said: &str) -> SnapshotError {
     // pg_restore: from TOC entry 215; 1259 16384 TABLE name owner
     // pg_restore: error: could not execute query: ERROR:  message
     // Command was: text
@@ -132,7 +204,7 @@ mod tests {
         let said = "psql:/x/f.sql:2: NOTICE:  table \"t\" does not exist, skipping\n\
                     psql:/x/f.sql:7: ERROR:  relation \"nowhere\" does not exist\n\
                     LINE 1: insert into nowhere\n             ^\n\
-                    STATEMENT:  insert into nowhere\nvalues (1);";
+                    psql:/x/f.sql:7: STATEMENT:  insert into nowhere\nvalues (1);";
         let error = psql_error("restore", Path::new("/x/f.sql"), said);
         assert_eq!(
             error.to_string(),
