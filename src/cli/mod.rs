@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod error;
 mod lease;
+mod log;
 mod output;
 mod psql;
 mod serve;
@@ -74,6 +75,9 @@ enum Command {
     Lease(lease::LeaseCommand),
     #[command(subcommand)]
     Branch(branch::BranchCommand),
+    Log(log::LogArgs),
+    #[command(subcommand)]
+    Runs(log::RunsCommand),
     Psql(psql::PsqlArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
@@ -101,6 +105,8 @@ async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode, CliError> {
         Command::Snapshot(command) => snapshot::run(&global, command, output).await?,
         Command::Lease(command) => lease::run(&global, command, output).await?,
         Command::Branch(command) => branch::run(&global, command, output).await?,
+        Command::Log(args) => return log::run(&global, args, output).await,
+        Command::Runs(command) => log::runs(&global, command, output).await?,
         Command::Psql(args) => return psql::run(&global, args).await,
         Command::Doctor(args) => doctor::run(&global, args, output).await?,
         Command::Completions(args) => completions::run(&args)?,
