@@ -69,11 +69,22 @@ fn what_is_recorded_can_be_read_and_verified() {
     run(&log, &mut session, "SELECT 'it''s' /*step='1'*/");
     let text = StatementText::new(&log, b"SELECT $1, $2, $3", &facts());
     let parameter = |value, binary| Parameter { value, binary, type_oid: 25, length: 0 };
-    let values = [parameter(Some(&b"text"[..]), false), parameter(None, false), parameter(Some(&[0, 255]), true)];
+    let values = [
+        parameter(Some(&b"text"[..]), false),
+        parameter(None, false),
+        parameter(Some(&[0, 255]), true),
+    ];
     let id = session.intend(&text, Protocol::Extended, &values);
     session.deny(&text, Protocol::Simple, &[], "42501", "lease has read");
     commit(&mut session).unwrap();
-    session.complete(id, &Completion { sqlstate: b"22012", message: b"division by zero", ..Completion::new(Outcome::Error) });
+    session.complete(
+        id,
+        &Completion {
+            sqlstate: b"22012",
+            message: b"division by zero",
+            ..Completion::new(Outcome::Error)
+        },
+    );
     session.end("closed", &[]);
     log.record_blocking(&Event::new(EventCode::LeaseRevoked).lease("lease_1")).unwrap();
     log.close();
@@ -88,8 +99,17 @@ fn what_is_recorded_can_be_read_and_verified() {
     assert_eq!(
         events,
         [
-            "log.segment", "log.opened", "session.start", "statement", "statement.end", "statement",
-            "denial", "statement.end", "session.end", "lease.revoked", "log.closed"
+            "log.segment",
+            "log.opened",
+            "session.start",
+            "statement",
+            "statement.end",
+            "statement",
+            "denial",
+            "statement.end",
+            "session.end",
+            "lease.revoked",
+            "log.closed"
         ]
     );
     assert_eq!(report.records, 11);
@@ -114,7 +134,10 @@ fn a_log_goes_on_where_it_was_left() {
     }
     let report = check(dir.path());
     assert!(report.ok && report.segments == 1, "{report:?}");
-    assert_eq!(lines(&segment(dir.path(), 1)).iter().filter(|l| l.contains("log.closed")).count(), 3);
+    assert_eq!(
+        lines(&segment(dir.path(), 1)).iter().filter(|l| l.contains("log.closed")).count(),
+        3
+    );
 }
 
 #[test]
@@ -128,9 +151,9 @@ fn full_segments_are_packed_and_still_verify() {
     }
     drop(session);
     log.close();
-    let packed = fs::read_dir(dir.path()).unwrap().filter(|e| {
-        e.as_ref().unwrap().file_name().to_str().unwrap().ends_with(".jsonl.zst")
-    });
+    let packed = fs::read_dir(dir.path())
+        .unwrap()
+        .filter(|e| e.as_ref().unwrap().file_name().to_str().unwrap().ends_with(".jsonl.zst"));
     assert!(packed.count() >= 2);
     let report = check(dir.path());
     assert!(report.ok && report.records > 4000, "{report:?}");
@@ -145,8 +168,7 @@ fn big(dir: &Path) -> Vec<PathBuf> {
     let mut session = session(&log, 1);
     let text = StatementText::new(&log, b"SELECT * FROM orders WHERE id = $1", &facts());
     for _ in 0..500 {
-        let ids: Vec<_> =
-            (0..10).map(|_| session.intend(&text, Protocol::Extended, &[])).collect();
+        let ids: Vec<_> = (0..10).map(|_| session.intend(&text, Protocol::Extended, &[])).collect();
         commit(&mut session).unwrap();
         for id in ids {
             session.complete(id, &Completion::new(Outcome::Ok));
@@ -174,7 +196,8 @@ fn any_edit_deletion_or_swap_is_found() {
         finding
     };
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(24));
-    let place = (0..files.len(), any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1_u8..=255);
+    let place =
+        (0..files.len(), any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1_u8..=255);
     runner
         .run(&place, |(file, at, other, flip)| {
             let (path, bytes) = (&files[file], &whole[file]);
@@ -197,7 +220,13 @@ fn any_edit_deletion_or_swap_is_found() {
             fewer.remove(a);
             fs::write(path, fewer.concat()).unwrap();
             let last = file + 1 == files.len() && a + 1 == lines.len();
-            let reason = if last { Reason::Truncated } else if a == 0 { Reason::Unsigned } else { Reason::Missing };
+            let reason = if last {
+                Reason::Truncated
+            } else if a == 0 {
+                Reason::Unsigned
+            } else {
+                Reason::Missing
+            };
             found(&[reason, Reason::Missing], &format!("line {a} of {} removed", path.display()));
             if a != b {
                 let mut swapped = lines.clone();

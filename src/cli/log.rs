@@ -42,7 +42,9 @@ pub struct LogArgs {
 #[derive(Debug, Subcommand)]
 enum LogCommand {
     /// Check that no record was edited, moved, removed or cut off
-    #[command(after_help = "Example:\n  postern log verify --public-key $(cat /safe/place/postern.pub)")]
+    #[command(
+        after_help = "Example:\n  postern log verify --public-key $(cat /safe/place/postern.pub)"
+    )]
     Verify {
         /// The first record [default: the first of the log]
         #[arg(long, value_name = "SEQ")]
@@ -54,7 +56,7 @@ enum LogCommand {
         /// the log can change too]
         #[arg(long, value_name = "HEX")]
         public_key: Option<PublicKey>,
-        /// The log's directory [default: DATA_DIR/evidence]
+        /// The log's directory [default: `DATA_DIR/evidence`]
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
@@ -122,7 +124,7 @@ struct FilterArgs {
     /// Statements whose text or error this regular expression finds
     #[arg(long, value_name = "REGEX")]
     grep: Option<Regex>,
-    /// The log's directory [default: DATA_DIR/evidence]
+    /// The log's directory [default: `DATA_DIR/evidence`]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -192,7 +194,10 @@ fn dispatch(place: &Path, args: LogArgs, output: Output) -> Result<ExitCode, Cli
                 .ok_or_else(|| evidence::LogError::NoLog(place.to_owned()))?
                 .map_err(CliError::Broken)?;
             output.print(&head, |head| {
-                format!("{} {}\nsigned {} by {}", head.seq, head.record_hash, head.time, head.public_key)
+                format!(
+                    "{} {}\nsigned {} by {}",
+                    head.seq, head.record_hash, head.time, head.public_key
+                )
             })?;
         }
         Some(LogCommand::Export { filter, jsonl: _, to_file }) => {
@@ -229,7 +234,9 @@ impl<W: Write> Lines<W> {
     fn finish(mut self) -> Result<(), CliError> {
         self.flush();
         match self.error {
-            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::broken(error)),
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(CliError::broken(error))
+            }
             _ => Ok(()),
         }
     }
@@ -288,7 +295,9 @@ fn check(
     output: Output,
 ) -> Result<ExitCode, CliError> {
     if key.is_none() {
-        output.note("note: checked with the key beside the log; --public-key takes one kept elsewhere");
+        output.note(
+            "note: checked with the key beside the log; --public-key takes one kept elsewhere",
+        );
     }
     let key = key.map_or_else(|| PublicKey::beside(dir), Ok)?;
     let report = verify(dir, key, range)?;
@@ -329,7 +338,9 @@ fn show(dir: &Path, run: &str, output: Output) -> Result<(), CliError> {
         true
     })?;
     if !found {
-        return Err(evidence::LogError::BadFilter(format!("the evidence knows no run `{run}`")).into());
+        return Err(
+            evidence::LogError::BadFilter(format!("the evidence knows no run `{run}`")).into()
+        );
     }
     let mut lines = Lines::new(io::stdout().lock());
     let head = match output {
@@ -347,7 +358,8 @@ fn show(dir: &Path, run: &str, output: Output) -> Result<(), CliError> {
             let text = match output {
                 Output::Json => {
                     let comma = if std::mem::take(&mut first) { "" } else { "," };
-                    serde_json::to_string(&event).map_or_else(|_| String::new(), |t| comma.to_owned() + &t)
+                    serde_json::to_string(&event)
+                        .map_or_else(|_| String::new(), |t| comma.to_owned() + &t)
                 }
                 Output::Text => line(&event),
             };
@@ -396,7 +408,8 @@ fn sql(event: &LogEvent) -> Option<String> {
     let text = event.text("db.query.text").trim_end();
     let end = if text.ends_with(';') { "" } else { ";" };
     // A comment at the end must not swallow the semicolon.
-    let end = if text.rsplit('\n').next().is_some_and(|last| last.contains("--")) { "\n;" } else { end };
+    let end =
+        if text.rsplit('\n').next().is_some_and(|last| last.contains("--")) { "\n;" } else { end };
     Some(format!("{text}{end}"))
 }
 
@@ -406,8 +419,16 @@ fn line(event: &LogEvent) -> String {
     let when = when.get(..23).unwrap_or(&when);
     if !event.is_statement() {
         let facts: Vec<_> = [
-            "postern.session", "postern.lease", "postern.branch", "postern.run", "postern.user",
-            "postern.reason", "client.address", "postern.checkpoint", "postern.file", "postern.message",
+            "postern.session",
+            "postern.lease",
+            "postern.branch",
+            "postern.run",
+            "postern.user",
+            "postern.reason",
+            "client.address",
+            "postern.checkpoint",
+            "postern.file",
+            "postern.message",
             "postern.plan",
         ]
         .iter()

@@ -10,6 +10,11 @@ mod demo;
 mod doctor;
 mod error;
 mod lease;
+#[allow(
+    clippy::format_push_string,
+    clippy::large_enum_variant,
+    reason = "a command runs once in a process"
+)]
 mod log;
 mod output;
 mod psql;
@@ -65,6 +70,7 @@ struct Global {
     json: bool,
 }
 
+#[allow(clippy::large_enum_variant, reason = "there is one of it")]
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::DemoArgs),
@@ -75,8 +81,10 @@ enum Command {
     Lease(lease::LeaseCommand),
     #[command(subcommand)]
     Branch(branch::BranchCommand),
+    #[command(hide = true)]
     Log(log::LogArgs),
     #[command(subcommand)]
+    #[command(hide = true)]
     Runs(log::RunsCommand),
     Psql(psql::PsqlArgs),
     Doctor(doctor::DoctorArgs),

@@ -115,13 +115,7 @@ impl<'a> Line<'a> {
         let seq = std::str::from_utf8(number).ok()?.parse().ok()?;
         let (prev, rest) = rest.strip_prefix(PREV)?.split_at_checked(64)?;
         let body = rest.strip_prefix(b"\",")?;
-        Some(Self {
-            seq,
-            prev: encode::unhex(prev)?,
-            hash: encode::unhex(hash)?,
-            body,
-            covered,
-        })
+        Some(Self { seq, prev: encode::unhex(prev)?, hash: encode::unhex(hash)?, body, covered })
     }
 
     /// Is the hash the one of these bytes?

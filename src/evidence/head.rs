@@ -98,12 +98,8 @@ impl Head {
     /// Replaces the head in `dir`, durably.
     pub fn write(&self, dir: &Path) -> io::Result<()> {
         let draft = dir.join("head.json.new");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&draft)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         file.write_all(&self.spelled())?;
         file.sync_data()?;
         fs::rename(&draft, Self::path(dir))

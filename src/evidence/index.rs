@@ -181,7 +181,8 @@ impl Index {
             let block = block?;
             adder.block(segment.number, block.start, &block.bytes)?;
         }
-        transaction.execute(&format!("INSERT INTO {schema}.segment VALUES (?1)"), [segment.number])?;
+        transaction
+            .execute(&format!("INSERT INTO {schema}.segment VALUES (?1)"), [segment.number])?;
         transaction.commit()?;
         Ok(())
     }
@@ -369,7 +370,9 @@ impl Adder<'_> {
         self.sessions.insert(session.to_owned(), Some(own.map(str::to_owned)));
         let schema = self.schema;
         self.connection
-            .prepare_cached(&format!("INSERT OR IGNORE INTO {schema}.session VALUES (?1, ?2, ?3, ?4)"))?
+            .prepare_cached(&format!(
+                "INSERT OR IGNORE INTO {schema}.session VALUES (?1, ?2, ?3, ?4)"
+            ))?
             .execute(params![session, own[0], own[1], own[2]])?;
         Ok(())
     }
@@ -390,12 +393,8 @@ impl Adder<'_> {
 
 fn add_terms(terms: &mut BTreeSet<(Term, String)>, session: &str, own: &[&str; 3]) {
     let [lease, run, branch] = *own;
-    let all = [
-        (Term::Session, session),
-        (Term::Lease, lease),
-        (Term::Run, run),
-        (Term::Branch, branch),
-    ];
+    let all =
+        [(Term::Session, session), (Term::Lease, lease), (Term::Run, run), (Term::Branch, branch)];
     for (term, value) in all {
         if !value.is_empty() && !terms.contains(&(term, value.to_owned())) {
             terms.insert((term, value.to_owned()));

@@ -199,7 +199,9 @@ impl Joiner {
             let mut event = open.intent;
             event.insert("postern.outcome".into(), "unanswered".into());
             match open.place.checked_sub(self.base).and_then(|at| usize::try_from(at).ok()) {
-                Some(at) if at < self.waiting.len() => self.waiting[at].events.push(LogEvent(event)),
+                Some(at) if at < self.waiting.len() => {
+                    self.waiting[at].events.push(LogEvent(event));
+                }
                 _ => late.push(LogEvent(event)),
             }
         }
@@ -250,10 +252,8 @@ mod tests {
 
     const A: &str = r#""event":"statement","postern.session":"1.1","postern.statement":1"#;
     const B: &str = r#""event":"statement","postern.session":"1.1","postern.statement":2"#;
-    const END_A: &str =
-        r#""event":"statement.end","postern.session":"1.1","postern.statement":1,"postern.outcome":"ok""#;
-    const END_B: &str =
-        r#""event":"statement.end","postern.session":"1.1","postern.statement":2,"postern.outcome":"error""#;
+    const END_A: &str = r#""event":"statement.end","postern.session":"1.1","postern.statement":1,"postern.outcome":"ok""#;
+    const END_B: &str = r#""event":"statement.end","postern.session":"1.1","postern.statement":2,"postern.outcome":"error""#;
     const OTHER: &str = r#""event":"cancel""#;
 
     fn is(expected: &[(u64, &str)]) -> Vec<(u64, String)> {
@@ -278,7 +278,13 @@ mod tests {
     fn a_text_with_several_statements_has_an_event_for_each_that_ran() {
         let several = format!("{A},\"postern.statements\":3");
         let error = END_A.replace("ok", "error");
-        assert_eq!(events(10, &[&several, END_A, END_A, END_A]), is(&[(1, "ok"), (1, "ok"), (1, "ok")]));
-        assert_eq!(events(10, &[&several, END_A, &error, OTHER]), is(&[(1, "ok"), (1, "error"), (4, "")]));
+        assert_eq!(
+            events(10, &[&several, END_A, END_A, END_A]),
+            is(&[(1, "ok"), (1, "ok"), (1, "ok")])
+        );
+        assert_eq!(
+            events(10, &[&several, END_A, &error, OTHER]),
+            is(&[(1, "ok"), (1, "error"), (4, "")])
+        );
     }
 }

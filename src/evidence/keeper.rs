@@ -64,7 +64,8 @@ fn retain(shared: &Shared, full: Vec<Segment>) -> Result<(), LogError> {
     let mut total: u64 = Segment::list(&shared.dir)?.iter().map(Segment::disk_bytes).sum();
     let mut old = Vec::new();
     for segment in full {
-        let too_old = retention.age.is_some_and(|age| last_change(&segment).is_some_and(|at| at > age));
+        let too_old =
+            retention.age.is_some_and(|age| last_change(&segment).is_some_and(|at| at > age));
         let too_much = retention.bytes.is_some_and(|bytes| total > bytes);
         if !too_old && !too_much {
             break;
@@ -73,8 +74,8 @@ fn retain(shared: &Shared, full: Vec<Segment>) -> Result<(), LogError> {
         old.push(segment);
     }
     let Some(last) = old.last() else { return Ok(()) };
-    let event = Event::new(EventCode::LogRetention)
-        .number("postern.log.removed_through", last.number);
+    let event =
+        Event::new(EventCode::LogRetention).number("postern.log.removed_through", last.number);
     shared.record_blocking(&event)?;
     shared.sync()?;
     for segment in &old {

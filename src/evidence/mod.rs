@@ -47,7 +47,9 @@ pub use read::{Filter, Follow, Reader};
 pub use redact::Rule;
 pub use session::{SessionContext, SessionLog, SessionStart, StatementId};
 pub use settings::{Durability, Retention, Settings};
-pub use statement::{Completion, Facts, Outcome, Parameter, Protocol, StatementKind, StatementText};
+pub use statement::{
+    Completion, Facts, Outcome, Parameter, Protocol, StatementKind, StatementText,
+};
 pub use tags::{SessionTag, of_set};
 pub use timeline::RunSummary;
 pub use verify::{Finding, Range, Reason, Report, verify};

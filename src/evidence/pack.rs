@@ -37,12 +37,8 @@ pub fn pack(segment: &Segment) -> Result<(), LogError> {
 }
 
 fn write(mut lines: BufReader<File>, draft: &Path) -> std::io::Result<()> {
-    let mut out = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(draft)?;
+    let mut out =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(draft)?;
     let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
     compressor.include_checksum(true)?;
     let mut table = Vec::new();

@@ -58,7 +58,12 @@ impl Filter {
     }
 
     /// What can be said before the end of a statement is known.
-    fn may_match(&self, facts: &Facts<'_>, times: (u64, u64), sessions: Option<&BTreeSet<String>>) -> bool {
+    fn may_match(
+        &self,
+        facts: &Facts<'_>,
+        times: (u64, u64),
+        sessions: Option<&BTreeSet<String>>,
+    ) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };
@@ -88,7 +93,9 @@ impl Filter {
         self.outcome.as_ref().is_none_or(|wanted| wanted == event.text("postern.outcome"))
             && self.table.as_ref().is_none_or(|wanted| names(event, wanted))
             && self.grep.as_ref().is_none_or(|pattern| {
-                ["db.query.text", "postern.message"].iter().any(|key| pattern.is_match(event.text(key)))
+                ["db.query.text", "postern.message"]
+                    .iter()
+                    .any(|key| pattern.is_match(event.text(key)))
             })
     }
 }

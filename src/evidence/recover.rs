@@ -184,7 +184,9 @@ impl Tail {
             let record = line.strip_suffix(b"\n").and_then(Line::parse).filter(Line::is_intact);
             let Some(record) = record else { continue };
             if tail.good != (at - line.len()) as u64
-                || tail.last.is_some_and(|chain| record.seq != chain.next || record.prev != chain.prev)
+                || tail
+                    .last
+                    .is_some_and(|chain| record.seq != chain.next || record.prev != chain.prev)
             {
                 tail.goes_on = true;
                 break;

@@ -73,9 +73,7 @@ impl Redactor {
         let mut redactor =
             Self { key: None, columns: Vec::new(), parameters: Vec::new(), patterns: Vec::new() };
         for (i, rule) in rules.iter().enumerate() {
-            redactor
-                .add(rule)
-                .map_err(|problem| LogError::BadRule { number: i + 1, problem })?;
+            redactor.add(rule).map_err(|problem| LogError::BadRule { number: i + 1, problem })?;
         }
         if !rules.is_empty() {
             redactor.key = Some(open_key(dir)?);
@@ -111,7 +109,9 @@ impl Redactor {
                 self.patterns.push(pattern);
             }
             _ => {
-                return Err("give one of `column`, `parameters` (with `statement`) and `pattern`".into());
+                return Err(
+                    "give one of `column`, `parameters` (with `statement`) and `pattern`".into()
+                );
             }
         }
         Ok(())
@@ -228,7 +228,9 @@ impl Column {
             return true;
         }
         match &self.table {
-            Some(table) => mentions(table) && ["insert", "copy", "merge", "row"].iter().any(|w| mentions(w)),
+            Some(table) => {
+                mentions(table) && ["insert", "copy", "merge", "row"].iter().any(|w| mentions(w))
+            }
             None => nameless_insert(sql, tokens),
         }
     }
@@ -277,12 +279,15 @@ fn literals(key: &hmac::Key, sql: &[u8], tokens: &[Token]) -> Vec<u8> {
         let text = &sql[token.inner.clone()];
         let counts = ["limit", "offset", "first", "next"];
         let open_and_close: Option<(&[u8], &[u8])> = match token.kind {
-            Kind::Number if before.is_some_and(|b| counts.iter().any(|w| is_name(sql, b, w))) => None,
+            Kind::Number if before.is_some_and(|b| counts.iter().any(|w| is_name(sql, b, w))) => {
+                None
+            }
             Kind::Number => Some((b"'", b"'")),
             Kind::Text => Some((b"'", b"'")),
-            Kind::Dollar => {
-                Some((&sql[token.range.start..token.inner.start], &sql[token.inner.end..token.range.end]))
-            }
+            Kind::Dollar => Some((
+                &sql[token.range.start..token.inner.start],
+                &sql[token.inner.end..token.range.end],
+            )),
             Kind::Comment if sql[token.range.start] == b'-' => Some((b"-- ", b"")),
             Kind::Comment => Some((b"/* ", b" */")),
             _ => None,
@@ -457,7 +462,9 @@ mod tests {
         let (redactor, _dir) = redactor(&[column("email")]);
         let hidden = redactor.statement(b"SELECT email").1;
         let message = redactor.message(&hidden, b"invalid input: \"SECRET\" here");
-        assert!(message.starts_with(b"invalid input: \"redacted:") && message.ends_with(b"\" here"));
+        assert!(
+            message.starts_with(b"invalid input: \"redacted:") && message.ends_with(b"\" here")
+        );
         let mut plan = serde_json::json!([{ "Plan": { "Filter": "(email = 'SECRET'::text)", "Plan Rows": 5 } }]);
         redactor.plan(&Hidden::default(), &mut plan);
         assert!(!plan.to_string().contains("SECRET"), "{plan}");
@@ -469,7 +476,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for (rule, part) in [
             (Rule::default(), "give one of"),
-            (Rule { column: Some("a".into()), pattern: Some("b".into()), ..Rule::default() }, "give one of"),
+            (
+                Rule { column: Some("a".into()), pattern: Some("b".into()), ..Rule::default() },
+                "give one of",
+            ),
             (Rule { pattern: Some("(".into()), ..Rule::default() }, "regex"),
             (Rule { pattern: Some("x*".into()), ..Rule::default() }, "empty text"),
             (Rule { parameters: Some(vec![0]), ..Rule::default() }, "from 1"),

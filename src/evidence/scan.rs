@@ -59,12 +59,11 @@ fn pair(rest: &[u8]) -> Option<(&str, &str, &[u8])> {
     let rest = rest.strip_prefix(b"\"")?;
     let (key, rest) = until(rest, b'"')?;
     let rest = rest.strip_prefix(b":")?;
-    let (value, rest) = match rest.strip_prefix(b"\"") {
-        Some(text) => until(text, b'"')?,
-        None => {
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            (std::str::from_utf8(rest.get(..digits).filter(|d| !d.is_empty())?).ok()?, &rest[digits..])
-        }
+    let (value, rest) = if let Some(text) = rest.strip_prefix(b"\"") {
+        until(text, b'"')?
+    } else {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (std::str::from_utf8(rest.get(..digits).filter(|d| !d.is_empty())?).ok()?, &rest[digits..])
     };
     Some((key, value, rest.strip_prefix(b",").unwrap_or(rest)))
 }

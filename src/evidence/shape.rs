@@ -80,9 +80,10 @@ fn next(sql: &[u8], at: usize) -> Token {
         b'$' => dollar(sql, at).unwrap_or_else(|| plain(Kind::Other, at + 1)),
         b'0'..=b'9' => plain(Kind::Number, at + number(&sql[at..])),
         b'.' if peek(1).is_ascii_digit() => plain(Kind::Number, at + number(&sql[at..])),
-        byte if is_name_start(byte) => {
-            plain(Kind::Word, at + run(&sql[at..], |b| is_name_start(b) || b.is_ascii_digit() || b == b'$'))
-        }
+        byte if is_name_start(byte) => plain(
+            Kind::Word,
+            at + run(&sql[at..], |b| is_name_start(b) || b.is_ascii_digit() || b == b'$'),
+        ),
         _ => plain(Kind::Other, at + 1),
     }
 }

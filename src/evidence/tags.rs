@@ -109,7 +109,8 @@ pub fn of_set(sql: &[u8]) -> Option<(SessionTag, Option<String>)> {
     };
     let mut word = |wanted: &str| {
         words.next_if(|token| {
-            matches!(token.kind, Kind::Word | Kind::Other) && text(token).eq_ignore_ascii_case(wanted)
+            matches!(token.kind, Kind::Word | Kind::Other)
+                && text(token).eq_ignore_ascii_case(wanted)
         })
     };
     let set = word("set").is_some();

@@ -215,7 +215,12 @@ impl Verifier {
         let next = self.next_seq();
         if self.head.as_ref().is_some_and(|head| head.seq >= next) {
             let detail = "the record is not whole".to_owned();
-            return Step::Bad(self.bad(place.segment.number, place.line, Reason::Truncated, detail));
+            return Step::Bad(self.bad(
+                place.segment.number,
+                place.line,
+                Reason::Truncated,
+                detail,
+            ));
         }
         self.report.notes.push(format!("record {next} is not whole and was never acknowledged"));
         Step::Go

@@ -8,8 +8,8 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 
 use super::chain::{Chain, Hash};
-use super::key::{Purpose, SigningKey};
 use super::keeper::Task;
+use super::key::{Purpose, SigningKey};
 use super::queue::{Batch, Slot};
 use super::segment::{Segment, head_body};
 use super::{EvidenceError, encode};
@@ -89,18 +89,15 @@ impl Writer {
         begin: &Begin,
     ) -> std::io::Result<Self> {
         let mut chain = begin.chain;
-        let (file, segment, length, born) = match begin.open {
-            Some((number, length)) => {
-                let path = Segment::new(&dir, number).plain();
-                let file = OpenOptions::new().write(true).open(&path)?;
-                let born = file.metadata()?.created().unwrap_or_else(|_| SystemTime::now());
-                (file, number, length, born)
-            }
-            None => {
-                let number = begin.newest + 1;
-                let (file, length) = new_segment(&dir, number, &key, &mut chain)?;
-                (file, number, length, SystemTime::now())
-            }
+        let (file, segment, length, born) = if let Some((number, length)) = begin.open {
+            let path = Segment::new(&dir, number).plain();
+            let file = OpenOptions::new().write(true).open(&path)?;
+            let born = file.metadata()?.created().unwrap_or_else(|_| SystemTime::now());
+            (file, number, length, born)
+        } else {
+            let number = begin.newest + 1;
+            let (file, length) = new_segment(&dir, number, &key, &mut chain)?;
+            (file, number, length, SystemTime::now())
         };
         let fresh = begin.open.is_none();
         Ok(Self {

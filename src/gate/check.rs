@@ -253,9 +253,7 @@ fn differences(gate: &Gate, case: &Case) -> Vec<String> {
     let right = match (admin, case.stop) {
         (true, _) => found.has(Class::Admin),
         (_, Stop::Server) => needs.within(found),
-        (_, Stop::Gate) => {
-            found == needs || (needs.is_empty() && found.within(Classes::SESSION))
-        }
+        (_, Stop::Gate) => found == needs || (needs.is_empty() && found.within(Classes::SESSION)),
     };
     if !right {
         out.push(format!("needs {{{needs}}}, the gate found {{{found}}}"));
@@ -295,7 +293,6 @@ fn enough(needs: Classes) -> Vec<Capability> {
 
 /// Every lease there can be.
 fn all_leases() -> impl Iterator<Item = Capabilities> {
-    (1_u8..8).map(|bits| {
-        Capability::ALL.into_iter().filter(|c| bits & (1 << *c as u8) != 0).collect()
-    })
+    (1_u8..8)
+        .map(|bits| Capability::ALL.into_iter().filter(|c| bits & (1 << *c as u8) != 0).collect())
 }

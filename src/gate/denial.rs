@@ -58,7 +58,10 @@ pub(super) fn of_judgement(
         Refused::Capability { piece, missing } => {
             let found = facts.pieces.get(*piece)?;
             let message = if missing.has(Class::Admin) {
-                format!("lease {lease} has {capabilities}; no lease may do this ({})", found.summary())
+                format!(
+                    "lease {lease} has {capabilities}; no lease may do this ({})",
+                    found.summary()
+                )
             } else {
                 format!(
                     "lease {lease} has {capabilities}; this statement needs {missing} ({})",
@@ -80,11 +83,15 @@ pub(super) fn of_judgement(
                 found.summary()
             );
             let hint = match (missing.has(Class::Truncate), policy) {
-                (true, _) => "Use DELETE, or ask for a lease with the capability migrate, or for a \
+                (true, _) => {
+                    "Use DELETE, or ask for a lease with the capability migrate, or for a \
                               policy that allows `truncate`."
-                    .to_owned(),
+                        .to_owned()
+                }
                 (_, Some(policy)) => {
-                    format!("`postern policy explain --policy {policy}` shows what would be allowed.")
+                    format!(
+                        "`postern policy explain --policy {policy}` shows what would be allowed."
+                    )
                 }
                 _ => "`postern policy explain` shows what would be allowed.".to_owned(),
             };

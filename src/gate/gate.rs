@@ -190,8 +190,8 @@ impl Gate {
 
     /// Decides on a FunctionCall message, which names its function by number alone.
     pub fn decide_function_call(&self, subject: &Subject<'_>, oid: u32) -> Arc<Verdict> {
-        let (name, classes) =
-            functions::by_oid(oid).map_or((None, super::Classes::ADMIN), |(name, classes)| {
+        let (name, classes) = functions::by_oid(oid)
+            .map_or((None, super::Classes::ADMIN), |(name, classes)| {
                 (Some(name.to_owned()), classes)
             });
         let name = name.unwrap_or_else(|| format!("number {oid}"));

@@ -9,6 +9,11 @@
 mod cache;
 mod capability;
 mod caps;
+#[allow(
+    clippy::needless_pass_by_value,
+    clippy::nonminimal_bool,
+    reason = "the policy checks read as their rules do"
+)]
 pub mod check;
 mod class;
 mod denial;
@@ -32,6 +37,11 @@ mod kind;
 mod lexer;
 mod names;
 pub mod policy;
+#[allow(
+    clippy::needless_pass_by_value,
+    clippy::nonminimal_bool,
+    reason = "the policy checks read as their rules do"
+)]
 mod reader;
 mod sql;
 mod startup;

@@ -10,7 +10,12 @@ use super::reader::{NotRead, Readers, Reading};
 
 /// Completes the facts of a text with what its tokens and a reader tell. What cannot be read is
 /// marked so; the rules that need it then refuse.
-pub(super) fn complete(facts: &mut Facts, tokens: &Tokens<'_>, readers: Option<&Readers>, caps: &Caps) {
+pub(super) fn complete(
+    facts: &mut Facts,
+    tokens: &Tokens<'_>,
+    readers: Option<&Readers>,
+    caps: &Caps,
+) {
     let list = tokens.list();
     for piece in &mut facts.pieces {
         let from = list.partition_point(|token| token.start() < piece.offset);
@@ -18,8 +23,8 @@ pub(super) fn complete(facts: &mut Facts, tokens: &Tokens<'_>, readers: Option<&
         let own = list.get(from..to).unwrap_or_default();
         words(piece, tokens, own);
         let overfull = piece.names_read == Some(false);
-        let read = canonical(tokens, own, caps)
-            .and_then(|text| readers.ok_or(NotRead::Busy)?.ask(text));
+        let read =
+            canonical(tokens, own, caps).and_then(|text| readers.ok_or(NotRead::Busy)?.ask(text));
         piece.names_read = Some(!overfull && read.is_ok());
         if let Ok(reading) = read {
             add(piece, reading);
@@ -105,9 +110,18 @@ fn canonical(tokens: &Tokens<'_>, own: &[Token], caps: &Caps) -> Result<String, 
                 chain += 1;
             }
             TokenKind::Word => {
-                let links =
-                    matches!(tokens.text(*token), b"join" | b"union" | b"intersect" | b"except"
-                        | b"and" | b"or" | b"not" | b"case" | b"when");
+                let links = matches!(
+                    tokens.text(*token),
+                    b"join"
+                        | b"union"
+                        | b"intersect"
+                        | b"except"
+                        | b"and"
+                        | b"or"
+                        | b"not"
+                        | b"case"
+                        | b"when"
+                );
                 chain += usize::from(links);
             }
             _ => {}

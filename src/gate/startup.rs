@@ -134,7 +134,9 @@ mod tests {
 
     #[test]
     fn options_are_read_as_the_server_reads_them() {
-        for harmless in ["", "-c work_mem=1MB", "-cwork_mem=1MB --geqo=off", r"-c search_path=a,\ b"] {
+        for harmless in
+            ["", "-c work_mem=1MB", "-cwork_mem=1MB --geqo=off", r"-c search_path=a,\ b"]
+        {
             assert_eq!(needs(harmless), Classes::SESSION, "{harmless}");
         }
         for wrong in [

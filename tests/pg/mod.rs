@@ -1,5 +1,10 @@
 //! A PostgreSQL server of its own for a test, gone when the test is over for whatever reason.
-
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a helper that fails fails its test"
+)]
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use std::os::unix::fs::PermissionsExt as _;

@@ -320,8 +320,8 @@ impl Effects<'_> {
         let effect = functions::effect(name);
         // A type with modifiers is no call: `name(1) 'value'`, `x::name(1)`; nor is an alias with
         // columns, `t name(a, b)`. Where it may be one, `read` stays.
-        let is_doubtful = effect.is_some()
-            && (c.is_text(c.closing(at + 1) + 1) || !is_operand(c, at));
+        let is_doubtful =
+            effect.is_some() && (c.is_text(c.closing(at + 1) + 1) || !is_operand(c, at));
         let changes = scan.changes;
         match effect {
             None => {}
@@ -433,9 +433,25 @@ fn is_operand(c: Cursor<'_, '_>, at: usize) -> bool {
                 && (is_reserved(word)
                     || matches!(
                         word,
-                        b"between" | b"like" | b"ilike" | b"escape" | b"zone" | b"by" | b"values"
-                            | b"is" | b"overlaps" | b"row" | b"rows" | b"range" | b"groups"
-                            | b"join" | b"value" | b"key" | b"passing" | b"set" | b"call"
+                        b"between"
+                            | b"like"
+                            | b"ilike"
+                            | b"escape"
+                            | b"zone"
+                            | b"by"
+                            | b"values"
+                            | b"is"
+                            | b"overlaps"
+                            | b"row"
+                            | b"rows"
+                            | b"range"
+                            | b"groups"
+                            | b"join"
+                            | b"value"
+                            | b"key"
+                            | b"passing"
+                            | b"set"
+                            | b"call"
                     ))
         }
         TokenKind::Operator => !c.is_operator(first - 1, b"::"),

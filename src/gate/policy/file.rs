@@ -114,10 +114,10 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Policy, PolicyError> {
     }
     let mut serves = Capabilities::NONE;
     for word in &read.serves {
-        let capability: Capability = word
-            .get_ref()
-            .parse()
-            .map_err(|e: crate::gate::UnknownCapability| places.error(word.span().start, e.to_string()))?;
+        let capability: Capability =
+            word.get_ref().parse().map_err(|e: crate::gate::UnknownCapability| {
+                places.error(word.span().start, e.to_string())
+            })?;
         serves = serves.with(capability);
     }
     if serves.is_empty() {
@@ -163,10 +163,9 @@ impl Places<'_> {
         }
         let mut classes = Classes::NONE;
         for word in &read.classes {
-            let class: Class = word
-                .get_ref()
-                .parse()
-                .map_err(|e: crate::gate::UnknownClass| self.error(word.span().start, e.to_string()))?;
+            let class: Class = word.get_ref().parse().map_err(|e: crate::gate::UnknownClass| {
+                self.error(word.span().start, e.to_string())
+            })?;
             if class == Class::Admin && effect == Effect::Allow && !operator {
                 let reason = "only a policy with `operator = true` can allow `admin`";
                 return Err(self.error(word.span().start, reason));
@@ -252,7 +251,7 @@ pub(super) fn duplicate(
 fn is_word(word: &str) -> bool {
     !word.is_empty()
         && word.len() <= 63
-        && word.chars().all(|c| {
-            c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.')
-        })
+        && word
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.'))
 }
