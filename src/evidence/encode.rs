@@ -45,7 +45,7 @@ pub fn list<S: AsRef<str>>(out: &mut Vec<u8>, name: &str, values: &[S]) {
 }
 
 /// Appends a JSON string. Bytes that are not UTF-8 become U+FFFD; who must keep them says so with
-/// [`bytes`] beside it.
+/// `bytes` beside it.
 pub fn string(out: &mut Vec<u8>, value: &[u8]) {
     out.push(b'"');
     for chunk in value.utf8_chunks() {

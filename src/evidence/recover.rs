@@ -56,7 +56,7 @@ impl State {
 /// Looks at the newest segment and the head, and cuts off a torn end.
 ///
 /// Only what was never acknowledged is cut: bytes behind the last whole record, and only if no
-/// signed head knows of more. Everything else stays as it is for [`super::verify`] to name.
+/// signed head knows of more. Everything else stays as it is for `super::verify` to name.
 pub fn recover(dir: &Path) -> Result<Found, LogError> {
     let head = Head::read(dir)?;
     let mut segments = Segment::list(dir)?;

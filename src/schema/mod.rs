@@ -1,6 +1,6 @@
 //! What a database's schema is, whether it is the one expected, and how it gets there.
 //!
-//! Owns the [`Fingerprint`] (a hash tree of catalog facts), the [`diff`] of two of them, and
+//! Owns the [`Fingerprint`] (a hash tree of catalog facts), the `diff` of two of them, and
 //! ordered [`migrate`] files with the [`Manifest`] that pins them. It may use `error` and a
 //! superuser's connection, and nothing else of the house. Never here: an object counted without
 //! being understood, a secret among the facts, or a session that runs what an agent left behind.

@@ -1,6 +1,6 @@
 //! Policies: files in which a platform engineer says what the leases of a capability may do.
 //!
-//! A folder is read whole or not at all. What no file can loosen is in [`invariant`].
+//! A folder is read whole or not at all. What no file can loosen is in `invariant`.
 
 mod file;
 mod invariant;
