@@ -70,10 +70,6 @@ impl SqlState {
     pub const TOO_MANY_CONNECTIONS: Self = Self("53300");
     /// `configuration_limit_exceeded`
     pub const CONFIGURATION_LIMIT_EXCEEDED: Self = Self("53400");
-    /// `character_not_in_repertoire`
-    pub const CHARACTER_NOT_IN_REPERTOIRE: Self = Self("22021");
-    /// `syntax_error`
-    pub const SYNTAX_ERROR: Self = Self("42601");
     /// `program_limit_exceeded`
     pub const PROGRAM_LIMIT_EXCEEDED: Self = Self("54000");
     /// `statement_too_complex`

@@ -10,12 +10,6 @@ mod demo;
 mod doctor;
 mod error;
 mod lease;
-#[allow(
-    clippy::format_push_string,
-    clippy::large_enum_variant,
-    reason = "a command runs once in a process"
-)]
-mod log;
 mod output;
 mod psql;
 mod serve;
@@ -70,7 +64,6 @@ struct Global {
     json: bool,
 }
 
-#[allow(clippy::large_enum_variant, reason = "there is one of it")]
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::DemoArgs),
@@ -81,11 +74,6 @@ enum Command {
     Lease(lease::LeaseCommand),
     #[command(subcommand)]
     Branch(branch::BranchCommand),
-    #[command(hide = true)]
-    Log(log::LogArgs),
-    #[command(subcommand)]
-    #[command(hide = true)]
-    Runs(log::RunsCommand),
     Psql(psql::PsqlArgs),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
@@ -113,8 +101,6 @@ async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode, CliError> {
         Command::Snapshot(command) => snapshot::run(&global, command, output).await?,
         Command::Lease(command) => lease::run(&global, command, output).await?,
         Command::Branch(command) => branch::run(&global, command, output).await?,
-        Command::Log(args) => return log::run(&global, args, output).await,
-        Command::Runs(command) => log::runs(&global, command, output).await?,
         Command::Psql(args) => return psql::run(&global, args).await,
         Command::Doctor(args) => doctor::run(&global, args, output).await?,
         Command::Completions(args) => completions::run(&args)?,

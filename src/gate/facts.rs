@@ -44,15 +44,6 @@ pub struct Piece {
     /// Settings it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<String>,
-    /// Every word that could be a column's name; gathered only where a rule wants names.
-    #[serde(skip)]
-    pub identifiers: Vec<String>,
-    /// Words after a dot: `(x).name` may be a call.
-    #[serde(skip)]
-    pub attributes: Vec<String>,
-    /// Does it ask for whole rows (`*`, `TABLE x`, a table's name as a value)?
-    #[serde(skip)]
-    pub whole_rows: bool,
     /// What made it need a class that its kind alone does not, for the person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
@@ -62,27 +53,6 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// A piece of which only this is known.
-    pub(super) fn bare(kind: Kind, classes: Classes) -> Self {
-        Self {
-            classes,
-            kind,
-            inner: Vec::new(),
-            offset: 0,
-            position: 1,
-            end: 0,
-            tables: Vec::new(),
-            columns: Vec::new(),
-            functions: Vec::new(),
-            settings: Vec::new(),
-            identifiers: Vec::new(),
-            attributes: Vec::new(),
-            whole_rows: false,
-            because: None,
-            names_read: None,
-        }
-    }
-
     /// `UPDATE on public.orders`, for messages.
     pub fn summary(&self) -> String {
         let kind = self.inner.first().copied().unwrap_or(self.kind);

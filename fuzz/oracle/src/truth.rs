@@ -16,10 +16,7 @@ pub struct Truth {
     pub each: Vec<Classes>,
 }
 
-/// Stands for what nobody can tell; no statement needs all of this.
-const UNKNOWN: Classes = Classes::CHANGES;
-
-/// `None` if it does not parse, or if a text that one of its functions would run does not.
+/// `None` if it does not parse.
 pub fn read(sql: &str) -> Option<Truth> {
     let parsed = pg_query::parse(sql, pg_query::ParserOptions::DEFAULT).ok()?;
     let mut prepared = HashMap::new();
@@ -27,9 +24,6 @@ pub fn read(sql: &str) -> Option<Truth> {
     for raw in &parsed.protobuf.stmts {
         let tree = serde_json::to_value(raw.stmt.as_ref()?).ok()?;
         each.push(statement(&tree, &mut prepared));
-    }
-    if each.iter().any(|classes| UNKNOWN.within(*classes)) {
-        return None;
     }
     let classes = each.iter().fold(Classes::NONE, |all, one| all.and(*one));
     Some(Truth { classes, statements: each.len(), each })
@@ -320,18 +314,9 @@ fn call(fields: &Value) -> (Classes, Classes) {
         return (if reads { Classes::NONE } else { Classes::WRITE }, Classes::NONE);
     }
     if lists::runs_text(&name) {
-        let texts: Vec<Option<String>> = args.iter().map(|a| constant(a)).collect();
-        let Some(Some(_)) = texts.first() else { return (Classes::ADMIN, Classes::NONE) };
-        let mut needs = Classes::NONE;
-        for (i, text) in texts.into_iter().flatten().enumerate() {
-            let is_sql = ["select", "values"]
-                .iter()
-                .any(|w| text.trim_start().to_ascii_lowercase().starts_with(w));
-            if i == 0 || is_sql {
-                let inner = read(&text).map_or(UNKNOWN, |t| t.classes.without(Classes::READ));
-                needs = needs.and(inner);
-            }
-        }
+        let text = args.first().and_then(|a| constant(a));
+        let inner = text.and_then(|text| read(&text));
+        let needs = inner.map_or(Classes::NONE, |truth| truth.classes.without(Classes::READ));
         return (needs, Classes::NONE);
     }
     (lists::function(&name), Classes::NONE)

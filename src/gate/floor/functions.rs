@@ -38,7 +38,8 @@ pub(super) fn effect(name: &[u8]) -> Option<Effect> {
         | b"crosstab"
         | b"crosstab2"
         | b"crosstab3"
-        | b"crosstab4" => Some(Effect::RunsText),
+        | b"crosstab4"
+        | b"xpath_table" => Some(Effect::RunsText),
 
         b"table_to_xml"
         | b"table_to_xmlschema"
@@ -126,9 +127,6 @@ pub(super) fn effect(name: &[u8]) -> Option<Effect> {
 
         // Other sessions.
         b"pg_terminate_backend" | b"pg_cancel_backend" => ADMIN,
-
-        // Puts SQL text together out of its arguments.
-        b"xpath_table" => ADMIN,
 
         // Other servers, jobs that run elsewhere or later.
         b"postgres_fdw_disconnect"

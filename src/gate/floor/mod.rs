@@ -16,7 +16,6 @@ use super::caps::Caps;
 use super::facts::{Facts, Piece};
 use super::lexer::{LexError, Token, TokenKind, Tokens};
 use cursor::Cursor;
-pub(super) use cursor::is_reserved;
 use statement::{Effects, Prepared};
 
 /// The character encoding a session's client uses, as far as reading SQL goes.
@@ -50,29 +49,6 @@ pub fn read(sql: &[u8], encoding: Encoding, caps: &Caps) -> Result<Facts, Unread
     read_nested(sql, encoding, caps, 0)
 }
 
-/// Reads a text whose tokens are there already.
-pub(super) fn read_tokens(
-    tokens: &Tokens<'_>,
-    encoding: Encoding,
-    caps: &Caps,
-) -> Result<Facts, Unreadable> {
-    facts(tokens, encoding, caps, 0)
-}
-
-/// The tokens of a text that is valid in its encoding.
-pub(super) fn tokens<'a>(
-    sql: &'a [u8],
-    encoding: Encoding,
-    caps: &Caps,
-) -> Result<Tokens<'a>, Unreadable> {
-    if encoding == Encoding::Utf8
-        && let Err(error) = std::str::from_utf8(sql)
-    {
-        return Err(LexError::Encoding { at: error.valid_up_to() }.into());
-    }
-    Ok(Tokens::read(sql, caps)?)
-}
-
 /// How deep SQL text inside the arguments of a function is followed.
 const MOST_NESTED_TEXTS: usize = 3;
 
@@ -82,21 +58,17 @@ fn read_nested(
     caps: &Caps,
     depth: usize,
 ) -> Result<Facts, Unreadable> {
-    facts(&tokens(sql, encoding, caps)?, encoding, caps, depth)
-}
-
-fn facts(
-    tokens: &Tokens<'_>,
-    encoding: Encoding,
-    caps: &Caps,
-    depth: usize,
-) -> Result<Facts, Unreadable> {
-    let sql = tokens.sql();
+    if encoding == Encoding::Utf8
+        && let Err(error) = std::str::from_utf8(sql)
+    {
+        return Err(LexError::Encoding { at: error.valid_up_to() }.into());
+    }
+    let tokens = Tokens::read(sql, caps)?;
     let mut facts = Facts::default();
     let mut prepared = Prepared::default();
     let mut counter = Position { sql, encoding, byte: 0, character: 1 };
-    for span in split(tokens) {
-        let cursor = Cursor::new(tokens, span);
+    for span in split(&tokens) {
+        let cursor = Cursor::new(&tokens, span.clone());
         let (Some(first), Some(last)) = (cursor.first(), cursor.last()) else { continue };
         let mut effects = Effects::new(caps, encoding, depth, &mut prepared);
         effects.statement(cursor, 0)?;
@@ -115,9 +87,6 @@ fn facts(
             end: last.end(),
             tables,
             columns: Vec::new(),
-            identifiers: Vec::new(),
-            attributes: Vec::new(),
-            whole_rows: false,
             functions,
             settings,
             because,

@@ -53,8 +53,6 @@ struct Scan {
     expect: Expect,
     /// The last INSERT or MERGE that was a statement.
     last_dml: Option<usize>,
-    /// The next word is a label or an alias, whatever it says: it stands after AS.
-    label: bool,
     changes: Classes,
 }
 
@@ -84,7 +82,6 @@ impl Effects<'_> {
             with_names: Vec::new(),
             expect: Expect::Nothing,
             last_dml: None,
-            label: false,
             changes: Classes::NONE,
         };
         for at in 0..c.len() {
@@ -103,9 +100,6 @@ impl Effects<'_> {
                     scan.expect = Expect::Nothing;
                     scan.level().at_start = false;
                 }
-            }
-            if token.kind != TokenKind::Word {
-                scan.label = false;
             }
         }
         self.needs(scan.changes);
@@ -135,12 +129,6 @@ impl Effects<'_> {
 
     fn word(&mut self, c: Cursor<'_, '_>, at: usize, scan: &mut Scan) {
         let word = c.word(at);
-        let is_label = std::mem::take(&mut scan.label);
-        if is_label || (at > 0 && c.is_symbol(at - 1, b'.')) {
-            self.identifier(c, at, scan);
-            return;
-        }
-        scan.label = word == b"as";
         let at_start = std::mem::take(&mut scan.level().at_start);
         let expect = std::mem::replace(&mut scan.expect, Expect::Nothing);
         match word {
@@ -317,13 +305,7 @@ impl Effects<'_> {
             return;
         }
         let Some(name) = c.identifier(at) else { return };
-        let effect = functions::effect(name);
-        // A type with modifiers is no call: `name(1) 'value'`, `x::name(1)`; nor is an alias with
-        // columns, `t name(a, b)`. Where it may be one, `read` stays.
-        let is_doubtful =
-            effect.is_some() && (c.is_text(c.closing(at + 1) + 1) || !is_operand(c, at));
-        let changes = scan.changes;
-        match effect {
+        match functions::effect(name) {
             None => {}
             Some(Effect::Needs(classes)) => self.called(name, classes, scan),
             Some(Effect::SetConfig) => self.set_config(c.range(at + 2..c.closing(at + 1))),
@@ -342,13 +324,9 @@ impl Effects<'_> {
             }
             Some(Effect::HidesNames) => self.overfull = true,
         }
-        if is_doubtful {
-            self.needs(scan.changes.and(Classes::READ));
-            scan.changes = changes;
-        }
         let is_alias = at > 0 && matches!(c.word(at - 1), b"as" | b"into");
-        let is_cast = at > 0 && c.is_operator(at - 1, b"::");
-        if !is_alias && !is_cast && !(c.word(at) == name && is_no_function(name)) {
+        let is_type = at > 0 && c.is_operator(at - 1, b"::");
+        if !is_alias && !is_type && !(c.word(at) == name && is_no_function(name)) {
             let mut parts = vec![owned(name)];
             let mut first = at;
             while first >= 2
@@ -416,47 +394,6 @@ impl Effects<'_> {
             }
         }
         classes.without(Classes::READ)
-    }
-}
-
-/// Does the dotted name that ends at `at` surely stand where an expression or a table does?
-fn is_operand(c: Cursor<'_, '_>, at: usize) -> bool {
-    let mut first = at;
-    while first >= 2 && c.is_symbol(first - 1, b'.') && c.identifier(first - 2).is_some() {
-        first -= 2;
-    }
-    let Some(before) = first.checked_sub(1).and_then(|i| c.get(i)) else { return true };
-    match before.kind {
-        TokenKind::Word => {
-            let word = c.word(first - 1);
-            word != b"as"
-                && (is_reserved(word)
-                    || matches!(
-                        word,
-                        b"between"
-                            | b"like"
-                            | b"ilike"
-                            | b"escape"
-                            | b"zone"
-                            | b"by"
-                            | b"values"
-                            | b"is"
-                            | b"overlaps"
-                            | b"row"
-                            | b"rows"
-                            | b"range"
-                            | b"groups"
-                            | b"join"
-                            | b"value"
-                            | b"key"
-                            | b"passing"
-                            | b"set"
-                            | b"call"
-                    ))
-        }
-        TokenKind::Operator => !c.is_operator(first - 1, b"::"),
-        TokenKind::Symbol(symbol) => !matches!(symbol, b')' | b']' | b'.'),
-        _ => false,
     }
 }
 
