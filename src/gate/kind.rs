@@ -139,12 +139,12 @@ pub const OBJECTS: &[&str] = &[
 ];
 
 impl Kind {
-    /// A kind without an object. `command` is one of [`COMMANDS`].
+    /// A kind without an object. `command` is one of `COMMANDS`.
     pub const fn of(command: &'static str) -> Self {
         Self { command, object: "" }
     }
 
-    /// A kind with an object, one of [`OBJECTS`].
+    /// A kind with an object, one of `OBJECTS`.
     pub const fn with(command: &'static str, object: &'static str) -> Self {
         Self { command, object }
     }
