@@ -159,7 +159,11 @@ impl Report {
 /// Ends and removes what an earlier demo left in its data directory.
 async fn clear(config: &Config) -> Result<(), CliError> {
     if config.data_dir.join("state.db").exists() {
-        Service::open(config.clone()).await?.destroy_all().await?;
+        let service = Service::open(config.clone()).await?;
+        let emptied = service.destroy_all().await;
+        // Lets go of the data directory, which is opened again at once.
+        service.close().await;
+        emptied?;
     }
     Ok(())
 }
